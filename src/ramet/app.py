@@ -197,6 +197,7 @@ def kubernetes_backend(settings: Settings) -> KubernetesBackend:
         pooler_image=settings.kubernetes_pooler_image,
         fork_egress=settings.kubernetes_fork_egress,
         archive=store_access(settings.archive_url),
+        adopts=settings.kubernetes_forks == "adopt",
     )
     return open_kubernetes(site, settings.kubeconfig)
 

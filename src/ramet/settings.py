@@ -244,6 +244,12 @@ class Settings:
         _EGRESS,
         "what DEV forks on Kubernetes may connect to: allow, deny, or networks such as 10.0.0.0/8,192.0.2.1/32",
     ] = "allow"
+    kubernetes_forks: Annotated[
+        str,
+        _choice("adopt", "recover"),
+        "how forks begin on Kubernetes: adopt (the operator takes over a volume that Ramet makes of a snapshot) or"
+        " recover (a job of the operator makes it: also with other releases than Ramet was made for)",
+    ] = "adopt"
     kubernetes_endpoints: Annotated[
         str,
         _choice("cluster", "nodeport", "loadbalancer"),

@@ -175,6 +175,12 @@ def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> No
     assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
 
 
+def test_the_wal_of_a_destroyed_service_without_a_base_backup_goes_with_it(world: World) -> None:
+    world.archive(2)
+    world.backend.servers.destroy(SHARED.service_id)
+    assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
+
+
 def test_without_an_archive_a_past_time_is_refused_with_the_remedy() -> None:
     with in_cluster() as (_, place):
         backend = KubernetesBackend(place)

@@ -151,7 +151,7 @@ def test_a_fork_of_now_adopts_a_volume_made_of_a_snapshot(made: tuple[FakeCluste
     assert fork["spec"]["postgresql"]["parameters"]["max_logical_replication_workers"] == "0"
     written = [path for verb, path in found.requests if verb == "PATCH" and "forkfork12" in path]
     kinds = list(dict.fromkeys(path.split("/")[-2] for path in written))
-    assert kinds == ["volumesnapshots", "persistentvolumeclaims", "networkpolicies", "clusters", "services"]
+    assert kinds == ["networkpolicies", "volumesnapshots", "persistentvolumeclaims", "clusters", "services"]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,37 @@ def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, Kubernete
     with pytest.raises(Failed) as lost:
         backend.restore.capture(replace(FORK, service_id="otherother"), Source(SHARED, snapshot_id="snapshot01"))
     assert lost.value.code == "SNAPSHOT_LOST"
+
+
+def test_where_a_job_makes_the_volume_the_fork_names_its_snapshot_until_it_is_open() -> None:
+    with in_cluster(adopts=False) as (found, place):
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        captured = [backend.restore.capture(FORK, Source(SHARED)) for _ in range(2)]
+        assert captured[0] == captured[1]
+        bootstrap = cluster_of(found, "ramet-forkfork12")["spec"]["bootstrap"]
+        assert bootstrap["recovery"]["volumeSnapshots"]["storage"]["name"] == "ramet-forkfork12-seed"
+        assert "source" not in bootstrap["recovery"]
+        answers(found, "", errors="fe_sendauth: no password supplied", code=2)
+        backend.servers.open(FORK)
+        assert set(cluster_of(found, "ramet-forkfork12")["spec"]["bootstrap"]) == {"initdb"}
+
+
+@pytest.mark.parametrize(("can_grow", "size"), [(True, "20Gi"), (False, "10Gi")])
+def test_a_volume_grows_with_the_setting_at_the_next_start_where_it_can(can_grow: bool, size: str) -> None:
+    with in_cluster() as (found, place):
+        default = {"storageclass.kubernetes.io/is-default-class": "true"}
+        found.put(
+            "storageclasses", {"metadata": {"name": "a", "annotations": default}, "allowVolumeExpansion": can_grow}
+        )
+        KubernetesBackend(place).servers.initialize(SHARED)
+        larger = KubernetesBackend(replace(place, site=replace(place.site, volume_gbs=20)))
+        answers(found, "", errors="no perl here", code=127)
+        larger.servers.stop(SHARED)
+        larger.servers.start(SHARED)
+        assert cluster_of(found)["spec"]["storage"]["size"] == size
+        larger.place.clusters.stop()
+        larger.place.pods.stop()
 
 
 def test_what_kubernetes_refuses_is_said_with_its_reason(made: tuple[FakeCluster, KubernetesBackend]) -> None:

@@ -11,7 +11,7 @@ from ramet.backends.kubernetes import archive_manifests, manifests, names
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
-from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, Volume
+from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, StorageClass, Volume
 from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.tunnel import Tunnels
 from ramet.backends.kubernetes.watch import Watched
@@ -123,12 +123,27 @@ class Place:
         if server.port and manifests.owner_of(server) == server.service_id:
             self.api.apply(Service, manifests.endpoint(server, self.site))
 
+    @cached_property
+    def volumes_grow(self) -> bool:
+        """Whether the storage class lets volumes grow; False where it cannot be read."""
+        try:
+            known = self.api.find_global(StorageClass)
+        except Failed:
+            return False
+        return any(one.can_grow for one in known if one.is_used(self.site.storage_class))
+
     def _volume_size(self, server: Server) -> str | None:
-        """Return the size of the volume that is there, or that a new replica's is a copy of."""
+        """Return the size that the volume shall have: what it has, or what the settings say now, if it can grow.
+
+        A replica's is a copy of its primary's.
+        """
         volume = self.api.get(Volume, self.primary_of(server.service_id))
         if volume is None and server.primary is not None:
             volume = self.volume_of(server.primary.service_id)
-        return None if volume is None else volume.requested
+        if volume is None or volume.requested is None:
+            return None
+        grown = manifests.larger_size(volume.requested, self.site)
+        return grown if grown != volume.requested and self.volumes_grow else volume.requested
 
     def close(self) -> None:
         """End what runs in this process; the services are not touched."""

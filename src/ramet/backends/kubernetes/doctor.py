@@ -8,7 +8,6 @@ from ramet.backends.kubernetes.resources import Cluster, ObjectStore, SnapshotCl
 from ramet.backends.kubernetes.site import OPERATOR, Exposure
 from ramet.errors import Error, Failed
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _DEFAULT_SNAPSHOTS = "snapshot.storage.kubernetes.io/is-default-class"
 _CNPG, _SNAPSHOTS, _BARMAN = "postgresql.cnpg.io", "snapshot.storage.k8s.io", "barmancloud.cnpg.io"
 _OPERATOR_VERSION = "cnpg.io/operatorVersion"
@@ -106,7 +105,7 @@ def _operator(place: Place) -> str:
 def _storage(place: Place) -> str:
     known = place.api.find_global(StorageClass)
     wanted = place.site.storage_class
-    found = [one for one in known if one.metadata.name == wanted or (not wanted and _is_default(one))]
+    found = [one for one in known if one.is_used(wanted)]
     if not found:
         what = f"storage class {wanted}" if wanted else "default storage class"
         there = ", ".join(one.metadata.name for one in known) or "none"
@@ -124,7 +123,7 @@ def _snapshots(place: Place) -> str:
             return "VolumeSnapshots are unknown here, so nothing can be forked. Install the snapshot controller."
         raise
     wanted = place.site.snapshot_class
-    drivers = {one.provisioner for one in place.api.find_global(StorageClass) if _is_used(place, one)}
+    drivers = {one.provisioner for one in place.api.find_global(StorageClass) if one.is_used(place.site.storage_class)}
     fitting = list(_fitting(known, wanted, drivers))
     if not fitting:
         names = ", ".join(f"{one.metadata.name} of {one.driver}" for one in known) or "none"
@@ -139,15 +138,6 @@ def _fitting(known: Sequence[SnapshotClass], wanted: str, drivers: set[str]) -> 
         )
         if is_chosen and one.driver in drivers:
             yield one
-
-
-def _is_used(place: Place, found: StorageClass) -> bool:
-    wanted = place.site.storage_class
-    return found.metadata.name == wanted if wanted else _is_default(found)
-
-
-def _is_default(found: StorageClass) -> bool:
-    return found.metadata.annotations.get(_DEFAULT_CLASS) == "true"
 
 
 def _images(place: Place) -> str:

@@ -4,12 +4,14 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
+from lightkube.utils.quantity import parse_quantity
+
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import availability, configuration, names
 from ramet.backends.kubernetes.archive_manifests import Recovery, plugin
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.exposure import service_of
-from ramet.backends.kubernetes.site import Site
+from ramet.backends.kubernetes.site import GIB, Site
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.endpoints import pooler_host
 from ramet.model.service import ServiceType
@@ -97,6 +99,12 @@ def endpoint(server: Server, site: Site) -> Manifest:
         port = server.primary.set_port
         selector = {names.SET_LABEL: owner, names.ROLE_LABEL: "primary"}
     return service_of(_metadata(owner, names.cluster_name(owner)), site, port, server.host, selector)
+
+
+def larger_size(requested: str, site: Site) -> str:
+    """Return the size of new volumes if it is larger than the one that a volume has, which is returned otherwise."""
+    has, wanted = parse_quantity(requested), site.volume_gbs * GIB
+    return requested if has is None or has >= wanted else f"{site.volume_gbs}Gi"
 
 
 def owner_of(server: Server) -> str:

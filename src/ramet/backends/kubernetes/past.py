@@ -53,9 +53,9 @@ def base_of_snapshot(place: Place, parent_id: str, snapshot_id: str) -> Base:
     name = names.snapshot_name(parent_id, snapshot_id)
     snapshots.await_taken(place, name)
     known = {
-        one.metadata.name: snapshots.facts_of(noted)
+        one.metadata.name: snapshots.facts_of(found)
         for one in place.api.find(VolumeSnapshot, names.labels_of(parent_id))
-        if (noted := snapshots.noted(one)) is not None
+        if (found := snapshots.noted(one)) is not None
     }
     facts = known.get(name)
     if facts is None:
@@ -71,8 +71,8 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     What was decided is noted with the Cluster, so that a second call decides the same.
     """
     cluster = place.cluster_of(child.service_id)
-    if cluster is not None and (noted := _noted(cluster)) is not None:
-        return _captured(noted)
+    if cluster is not None and (found := noted(cluster)) is not None:
+        return _captured(found)
     target, point = source.target, None
     if target is not None:
         point = _point(place, child, source, base, target)
@@ -153,7 +153,8 @@ def _captured(facts: dict[str, Any]) -> Capture:
     return Capture(None if target is None else datetime.fromisoformat(target), facts)
 
 
-def _noted(cluster: Cluster) -> dict[str, Any] | None:
+def noted(cluster: Cluster) -> dict[str, Any] | None:
+    """Return what was noted with a Cluster that the operator recovers; None of others."""
     text = cluster.metadata.annotations.get(names.CAPTURE_ANNOTATION)
     return None if text is None else dict(json.loads(text))
 

@@ -219,6 +219,11 @@ class StorageClass(Struct, GlobalResource, frozen=True):
     provisioner: str = ""
     can_grow: bool = field(name="allowVolumeExpansion", default=False)
 
+    def is_used(self, wanted: str) -> bool:
+        """Tell whether volumes are of this class where `wanted` is set; empty: the cluster's default."""
+        default = self.metadata.annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+        return self.metadata.name == wanted if wanted else default
+
 
 @_resource("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass", "volumesnapshotclasses")
 class SnapshotClass(Struct, GlobalResource, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
+from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.base_backups import base_in_archive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
@@ -67,12 +68,31 @@ class KubernetesRestore:
                 return captured
             source = replace(source, snapshot_id=None, target=None)
         self.place.ensure_namespace(child)
+        egress.close(self.place, child.service_id)
+        return self._adopted(child, source) if self.place.site.adopts else self._made_by_job(child, source)
+
+    def _adopted(self, child: Server, source: Source) -> Capture:
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)
-        egress.close(self.place, child.service_id)
         self.place.apply(child, Phase.CLOSED, first=True)
-        return Capture(None, _noted(volume) or self._facts(child, source))
+        noted = _noted(volume)
+        if noted is None:
+            noted = self._facts(source)
+            note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(noted, sort_keys=True)}}}
+            self.place.api.patch(Volume, names.volume_name(child.service_id), note)
+        return Capture(None, noted)
+
+    def _made_by_job(self, child: Server, source: Source) -> Capture:
+        """Have the operator make the volume of a snapshot, which nobody rolls forward: it may have no archive."""
+        cluster = self.place.cluster_of(child.service_id)
+        noted = None if cluster is None else past.noted(cluster)
+        if noted is None:
+            recovery = Recovery(snapshot=self._snapshot_for(child, source))
+            noted = self._facts(source)
+            recovery = replace(recovery, facts=json.dumps(noted, sort_keys=True))
+            self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery)
+        return Capture(None, noted)
 
     def _base(self, source: Source) -> past.Base | None:
         """Return what is rolled forward by archived WAL; None where a snapshot of now or before is all of it."""
@@ -93,17 +113,23 @@ class KubernetesRestore:
     def _make_volume(self, child: Server, source: Source) -> None:
         parent = source.parent
         size = self.place.volume_of(parent.service_id).requested or f"{self.place.site.volume_gbs}Gi"
-        if source.snapshot_id is None:
-            name = names.seed_name(child.service_id)
-            snapshots.take(self.place, child.service_id, name, self.place.primary_of(parent.service_id))
-        else:
-            name = names.snapshot_name(parent.service_id, source.snapshot_id)
-            snapshots.await_taken(self.place, name)
+        name = self._snapshot_for(child, source)
         wanted = manifests.adopted_volume(child.service_id, self.place.site, name, size)
         self.place.api.apply(Volume, wanted)
 
-    def _facts(self, child: Server, source: Source) -> dict[str, Any]:
-        """Return what the fork begins with, and note it, for a second call."""
+    def _snapshot_for(self, child: Server, source: Source) -> str:
+        """Return the name of the snapshot that a fork begins with; one of now is taken."""
+        parent_id = source.parent.service_id
+        if source.snapshot_id is None:
+            name = names.seed_name(child.service_id)
+            snapshots.take(self.place, child.service_id, name, self.place.primary_of(parent_id))
+        else:
+            name = names.snapshot_name(parent_id, source.snapshot_id)
+            snapshots.await_taken(self.place, name)
+        return name
+
+    def _facts(self, source: Source) -> dict[str, Any]:
+        """Return what a fork of a snapshot begins with."""
         parent = source.parent
         found = None
         if source.snapshot_id is not None:
@@ -111,15 +137,12 @@ class KubernetesRestore:
             found = snapshots.noted(taken) if taken is not None else None
         if found is None:
             found = snapshots.position(self.place, parent, paused=source.paused)
-        facts = {
+        return {
             "base_time": found.get("taken_at", rfc3339(datetime.now(UTC))),
             "checks": [_ATOMIC],
             "method": "volume snapshot",
             **{key: found[key] for key in ("timeline", "start_lsn", "end_lsn", "size_bytes")},
         }
-        note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(facts, sort_keys=True)}}}
-        self.place.api.patch(Volume, names.volume_name(child.service_id), note)
-        return facts
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         """Watch the recovery job; without one leave it to the server's start, which recovers a crashed server."""

@@ -1,5 +1,6 @@
 """What of the archive nobody needs any more: WAL before the oldest snapshot and base backup, and whole services."""
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -9,7 +10,10 @@ from ramet.backends.kubernetes import archiving, base_backups, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import VolumeSnapshot
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
+from ramet.errors import Unavailable
 from ramet.model.snapshot import Snapshot, lsn_number
+
+_log = logging.getLogger(__name__)
 
 
 def discard_wal(place: Place, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
@@ -31,6 +35,15 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     firsts = [segment_named(one.begin_segment) for one in known if one not in expired]
     numbers = [one.number for one in firsts if one is not None]
     _discard_before(place, archived_as, min([*numbers, *_needed_by_snapshots(place, service_id)]))
+
+
+def remove_unrestorable(place: Place, service_id: str) -> None:
+    """Remove the WAL of a destroyed service that no base backup can be rolled forward with: its snapshots are gone."""
+    try:
+        if not base_backups.complete(place, service_id):
+            remove(place, service_id)
+    except Unavailable as error:
+        _log.warning("%s/ stays in the archive, though nothing can be restored from it: %s", service_id, error)
 
 
 def remove(place: Place, archived_as: str) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.kubernetes import egress, names, probe, removal, securing, waking
+from ramet.backends.kubernetes import egress, names, probe, removal, retention, securing, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
@@ -110,6 +110,8 @@ class KubernetesServers:
     def destroy(self, service_id: str) -> None:
         """Remove all that the service has in the namespace. Raises Unavailable while some of it is still there."""
         removal.destroy(self.place, service_id)
+        if self.place.bucket is not None:
+            retention.remove_unrestorable(self.place, service_id)
         self._checked_at.pop(service_id, None)
         self._following.pop(service_id, None)
 

@@ -23,7 +23,8 @@ class Site:
     """The place of all services. Empty classes are the cluster's defaults; `{major}` in `image` is the version.
 
     `extensions` are those that the image has beside PostgreSQL's own. `fork_egress` is what DEV forks may connect to:
-    allow, deny, or networks. `archive` is where WAL and base backups go.
+    allow, deny, or networks. `archive` is where WAL and base backups go. `adopts`: the operator takes
+    over volumes that are made of snapshots here; otherwise a job of its own makes them.
     """
 
     namespace: str
@@ -37,6 +38,7 @@ class Site:
     pooler_image: str = "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
     fork_egress: str = "allow"
     archive: StoreAccess | None = None
+    adopts: bool = True
 
     def image_of(self, pg_major: int) -> str:
         """Return the image of a PostgreSQL version."""
