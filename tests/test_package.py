@@ -5,8 +5,7 @@ import pkgutil
 import re
 import subprocess
 import sys
-import tomllib
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,15 @@ MODULES = sorted(
 )
 
 
-def test_the_version_is_the_one_in_pyproject() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert ramet.__version__ == project["version"]
+def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
+    assert version("ramet") == ramet.__version__
+
+
+def test_the_command_line_imports_what_is_slow_only_when_a_command_needs_it() -> None:
+    slow = {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}
+    program = f"import sys, ramet.cli.commands; print(sorted({slow!r} & set(sys.modules)))"
+    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (seen.stdout, seen.stderr) == ("[]\n", "")
 
 
 @pytest.mark.parametrize("name", MODULES)

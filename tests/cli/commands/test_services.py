@@ -60,7 +60,7 @@ def test_a_target_time_outside_the_restore_window_is_refused(terminal: Terminal)
 
 def test_a_fork_is_as_of_now_unless_another_restore_point_is_chosen(terminal: Terminal) -> None:
     terminal.made("service", "create", "present")
-    assert terminal.made("fork", "present", "--dry-run")["fork_strategy"] == "NOW"
+    assert terminal.made("fork", "present", "--dry-run")["strategy"] == "NOW"
     assert terminal.ramet("wait", "present").code == 0
     assert "present" in terminal.ramet("ls").out
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import click
 
-from ramet.cli.ui.output import say
-from ramet.client import ApiError, TimedOut
 from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, Unauthorized, WrongState
 
 TIMED_OUT = 2
@@ -18,7 +16,6 @@ _INTERRUPTED = 130
 _CANNOT_WRITE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
 _BY_KIND: dict[type[Error], int] = {
-    TimedOut: TIMED_OUT,
     Invalid: INVALID,
     WrongState: INVALID,
     Exhausted: INVALID,
@@ -30,9 +27,18 @@ _BY_KIND: dict[type[Error], int] = {
 
 def exit_code(error: Error) -> int:
     """Return the exit code for an error."""
+    from ramet.client import ApiError, TimedOut
+
     if isinstance(error, ApiError):
         return _BY_STATUS.get(error.status, 1)
-    return next((_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND), 1)
+    kinds = {**_BY_KIND, TimedOut: TIMED_OUT}
+    return next((kinds[kind] for kind in type(error).__mro__ if kind in kinds), 1)
+
+
+def _say(message: str, style: str = "") -> None:
+    from ramet.cli.ui.output import say  # only what prints needs it
+
+    say(message, style)
 
 
 def run(command: Callable[[], object]) -> int:
@@ -40,7 +46,7 @@ def run(command: Callable[[], object]) -> int:
     try:
         result = command()
     except Error as error:
-        say(f"Error: {error}", "red")
+        _say(f"Error: {error}", "red")
         return exit_code(error)
     except click.UsageError as error:
         error.show()
@@ -49,7 +55,7 @@ def run(command: Callable[[], object]) -> int:
         error.show()
         return error.exit_code
     except click.Abort as interrupt:
-        say(str(interrupt) or "Aborted.")
+        _say(str(interrupt) or "Aborted.")
         return _INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has closed it; nothing may be flushed into the pipe at exit.
@@ -57,10 +63,10 @@ def run(command: Callable[[], object]) -> int:
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
-            say(f"Error: The output cannot be written: {error.strerror}.", "red")
+            _say(f"Error: The output cannot be written: {error.strerror}.", "red")
             return 1
         if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
             logging.getLogger(__name__).exception("the command failed")
-        say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
+        _say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
         return 1
     return result if isinstance(result, int) else 0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -40,6 +39,8 @@ def print_data(value: object, output: str) -> None:
     """Print a value as JSON or YAML."""
     plain = msgspec.to_builtins(value)
     if output == "yaml":
+        import yaml  # rarely wanted, and slow to import
+
         yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
     else:
         sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
