@@ -11,6 +11,7 @@ from ramet.console.application import Console
 from ramet.console.context import ConsoleContext
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
+from ramet.events.stream import EventFeed
 
 
 class _Current:
@@ -31,17 +32,20 @@ class _Current:
 class _Application:
     def __init__(self, *, has_console: bool) -> None:
         self._plane, self._projects, self._context = _Current(Plane), _Current(Projects), _Current(ConsoleContext)
+        self._feed = _Current(EventFeed)
         console = Console(cast("ConsoleContext", self._context))
         self.app = create_app(
             cast("Plane", self._plane),
             cast("Projects", self._projects),
             version="1",
+            event_feed=cast("EventFeed", self._feed),
             beside=console.routes() if has_console else (),
             refuse_beside=console.refuse if has_console else None,
         )
 
     def serve(self, plane: Plane, projects: Projects, context: ConsoleContext | None) -> None:
         self._plane.found, self._projects.found, self._context.found = plane, projects, context
+        self._feed.found = EventFeed(plane.store)
 
 
 _idle: dict[bool, list[_Application]] = {False: [], True: []}

@@ -44,6 +44,10 @@ from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Invalid
+from ramet.events.dispatcher import Dispatcher
+from ramet.events.recorder import EventRecorder
+from ramet.events.sender import Sender
+from ramet.events.stream import EventFeed, remove_old_events
 from ramet.followers.observation import Observing
 from ramet.machine.secret_files import kept_secret
 from ramet.model.audit import chain_key
@@ -78,6 +82,8 @@ class Runtime:
     projects: Projects
     console: Console
     worker: Worker
+    event_feed: EventFeed
+    dispatcher: Dispatcher
     schedule: Schedule
     monitoring: Monitoring
 
@@ -98,6 +104,7 @@ class Runtime:
             observers=self.monitoring.request_observers(),
             lifespan=[watch_loop(self.monitoring.instruments.observe_loop)],
             trusted_proxies=[ip_network(each) for each in self.settings.trusted_proxies],
+            event_feed=self.event_feed,
         )
 
     def scrape(self, *, has_services: bool = True) -> Scrape:
@@ -116,11 +123,18 @@ class Runtime:
         self.schedule.perform_due()
         self.worker.start()
         self.schedule.start()
+        self.dispatcher.start()
 
     def stop(self) -> None:
         """Stop the work; unfinished operations continue at the next start. The servers are not touched."""
+        self.dispatcher.stop()
         self.schedule.stop()
         self.worker.stop()
+
+    def end_streams(self) -> None:
+        """End what clients listen to, and would never end by itself, so that HTTP can stop."""
+        self.console.close()
+        self.event_feed.close()
 
     def close(self) -> None:
         """Close the store, and what this process has opened of a cluster. Servers keep running."""
@@ -145,7 +159,17 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, lambda: msgspec.json.decode(openapi_json(__version__)))
-    return Runtime(settings, store, backend, plane, projects, console, worker, schedule, monitoring)
+    feed, dispatcher = EventFeed(store), open_dispatcher(settings, plane)
+    return Runtime(settings, store, backend, plane, projects, console, worker, feed, dispatcher, schedule, monitoring)
+
+
+def open_dispatcher(settings: Settings, plane: Plane) -> Dispatcher:
+    """Return what delivers events to webhooks, and let the store record events."""
+    private = [ip_network(each) for each in settings.webhook_private_targets]
+    dispatcher = Dispatcher(plane, Sender(private))
+    # Before the audit: whoever takes both of their locks takes them in the same order.
+    plane.store.recorders.insert(0, EventRecorder(plane.clock, dispatcher.wake).record)
+    return dispatcher
 
 
 def open_store(settings: Settings, *, migrates: bool = True) -> Store:
@@ -275,9 +299,14 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("archive check", 3600.0, ArchiveChecks(plane, settings.archive_check_mbs * _MIB).check, at_start=False),
         Duty("old archive", 3600.0, partial(discard_old_archives, plane, archive, trusted.now), at_start=False),
         Duty("audit", 60.0, partial(_tend_audit, settings, plane, trusted), at_start=False),
+        Duty("events", 600.0, partial(_remove_old_events, settings, plane, trusted), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
+
+
+def _remove_old_events(settings: Settings, plane: Plane, trusted: TrustedTime) -> None:
+    remove_old_events(plane.store, trusted.now(), timedelta(days=settings.event_days))
 
 
 def _tend_audit(settings: Settings, plane: Plane, trusted: TrustedTime) -> None:

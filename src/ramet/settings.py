@@ -203,6 +203,12 @@ class Settings:
     ] = 10
     window_days: Annotated[int, _number(1, 3650), "length of the restore window in days"] = 7
     history_days: Annotated[int, _number(1, 3650), "days for which finished operations can be read"] = 30
+    event_days: Annotated[int, _number(1, 3650), "days for which events and their deliveries can be read"] = 30
+    webhook_private_targets: Annotated[
+        tuple[str, ...],
+        _NETWORKS,
+        "private addresses or networks that webhooks may reach, with commas between them; by default none",
+    ] = ()
     audit_days: Annotated[int, _number(1, 36500), "days for which entries of the audit are kept"] = 400
     trusted_proxies: Annotated[
         tuple[str, ...],

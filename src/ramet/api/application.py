@@ -29,6 +29,7 @@ from ramet.api.routes.account import (
 )
 from ramet.api.routes.archive import archive_router, deleted_router
 from ramet.api.routes.audit import audit_router
+from ramet.api.routes.events import events_router
 from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.health import livez, readyz
@@ -46,9 +47,11 @@ from ramet.api.routes.restores import restores_router
 from ramet.api.routes.services import services_router
 from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
+from ramet.api.routes.webhooks import webhooks_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.recording import Network, Recording
+from ramet.events.stream import EventFeed
 from ramet.model.keys import ApiKey
 
 BASE_PATH = "/public/api/v1"
@@ -71,6 +74,8 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     vpcs_router,
     operations_router,
     audit_router,
+    events_router,
+    webhooks_router,
     logs_router,
     metrics_router,
     keys_router,
@@ -93,13 +98,16 @@ def create_app(
     observers: Sequence[Observer] = (),
     lifespan: Sequence[Lifespan] = (),
     trusted_proxies: Sequence[Network] = (),
+    event_feed: EventFeed | None = None,
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
     `beside` are further routes with their own errors; `refuse_beside` responds to what no route matches.
     `observers` observe each request; `lifespan` is entered in its event loop while it serves. The address of a client
-    behind one of the `trusted_proxies` is the one that the proxy names.
+    behind one of the `trusted_proxies` is the one that the proxy names. Streams of events end when the `event_feed` is
+    closed.
     """
+    feed = event_feed or EventFeed(plane.store)
     interface = Router(
         BASE_PATH,
         route_handlers=RESOURCES,
@@ -112,6 +120,7 @@ def create_app(
         dependencies={
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
+            "event_feed": Provide(lambda: feed, use_cache=True, sync_to_thread=False),
             "at": Provide(service_of_path, sync_to_thread=False),
         },
         exception_handlers=_by_place(exception_handlers(), refuse_beside),

@@ -32,8 +32,11 @@ def key_guard(projects: Projects) -> Guard:
         # delay those that are not accepted yet.
         await asyncio.sleep(0)
         public_key, secret = credentials(connection.headers.get("authorization", ""))
-        recording.claim(public_key)
-        key = projects.authenticate(public_key, secret)
+        try:
+            key = projects.authenticate(public_key, secret)
+        except Unauthorized:
+            recording.claim(public_key)
+            raise
         acting.note_key(key.public_key, key.name, key.project_id)
         project_id = connection.path_params.get("project_id", key.project_id)
         if project_id != key.project_id:

@@ -20,7 +20,8 @@ _DESCRIPTION = (
     "Every error is an ErrorBody. A response with status 202 accepts an operation: poll the service until it is done."
 )
 _TAGS = (
-    "Services", "Restore", "Observation", "Operations", "VPCs", "Projects", "Keys", "Authentication", "Analytics",
+    "Services", "Restore", "Observation", "Operations", "Events", "Audit", "VPCs", "Projects", "Keys",
+    "Authentication", "Analytics",
 )  # fmt: skip
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "Service": {
@@ -90,7 +91,7 @@ def document(resources: Sequence[ControllerRouterHandler], base_path: str, versi
         resources,
         # This application is described, never served, so its dependencies provide nothing.
         dependencies={
-            **{name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects")},
+            **{name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects", "event_feed")},
             "at": Provide(service_of_path, sync_to_thread=False),
         },
         openapi_config=_config(version, base_path),

@@ -9,6 +9,7 @@ from ramet.client.account import Account
 from ramet.client.archive import Archives
 from ramet.client.audit import Audit
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
+from ramet.client.events import EventsAndWebhooks
 from ramet.client.following import Followers
 from ramet.client.forks import Forks
 from ramet.client.imports import Imports
@@ -43,6 +44,7 @@ class Client(
     Archives,
     Observation,
     Audit,
+    EventsAndWebhooks,
     ReplicaSets,
     Replications,
     Vpcs,

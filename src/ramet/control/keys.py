@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import structs
 
+from ramet import acting
 from ramet.control.plane import utc_now
 from ramet.errors import Error, Invalid, NotFound, Unauthorized, WrongState
 from ramet.model.keys import (
@@ -67,6 +68,7 @@ class Keys:
             limits=checked_limits(role, limits),
             made_by=made_by,
         )
+        acting.note(subject=key.public_key)
         with self.store.write() as tx:
             _check_parents(tx, key, now)
             keys.insert_key(tx, key)
@@ -183,7 +185,8 @@ class Keys:
         """Record that a key is used now; what comes in between is not lost, and a failure is only logged."""
         self._recorded[key.public_key] = now = self.clock()
         try:
-            with self.store.write(durable=False, patient=True) as tx:
+            # Within a request, and no part of what it asks for: the audit does not have it.
+            with acting.acting(None), self.store.write(durable=False, patient=True) as tx:
                 keys.record_use(tx, key.public_key, now)
         except Error as error:
             _log.warning("the use of key %s was not recorded: %s", key.public_key, error)

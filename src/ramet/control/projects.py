@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from ramet import acting
 from ramet.control.keys import Keys
 from ramet.errors import NotFound
 from ramet.ids import new_id
@@ -19,6 +20,7 @@ class Projects(Keys):
     def create_project(self, name: str, now: datetime) -> Project:
         """Make a project."""
         project = Project(new_id(), check_name(name), now)
+        acting.note(subject=project.id)
         with self.store.write() as tx:
             projects.insert_project(tx, project)
         return project

@@ -32,7 +32,7 @@ REQUEST_ID = b"x-request-id"
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
 _PUBLIC_KEY = re.compile(r"RK[A-Z0-9]{18}")
-_SUBJECTS = ("replica_set_id", "set_id", "snapshot_id", "service_id")
+_SUBJECTS = ("public_key", "webhook_id", "replica_set_id", "set_id", "snapshot_id", "service_id")
 _log = logging.getLogger(__name__)
 Network = IPv4Network | IPv6Network
 

@@ -54,7 +54,7 @@ _OPERATIONS: Mapping[Right, str] = {
         getRestore getRestoreWindow getRestores getService getServiceLogs getServiceMetricsAvailableSeries
         getServiceMetricsSeries getServiceOperations getServices getSnapshots getUpgrade getUpgrades
     """,
-    Right.READ_PROJECT: "getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
+    Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.FORK: "forkService forkServices",
     Right.KEEP: "deleteService extendService renameService startService stopService updateLabels updatePassword",
     Right.CHANGE: """
@@ -65,7 +65,10 @@ _OPERATIONS: Mapping[Right, str] = {
         setEnvironment setHAReplica setReplicaEnvironment setSleep setWalLevel updateArchive updateExtensions
         updateRestoreSettings upgradeService
     """,
-    Right.ADMINISTER: "createKey getAudit getKey getKeys revokeKey rotateKey setProtection updateKey",
+    Right.ADMINISTER: """
+        createKey createWebhook deleteWebhook getAudit getKey getKeys getWebhook getWebhookDeliveries getWebhooks
+        redeliverWebhook revokeKey rotateKey rotateWebhookSecret setProtection testWebhook updateKey updateWebhook
+    """,
 }
 RIGHTS: Mapping[str, Right] = {name: right for right, names in _OPERATIONS.items() for name in names.split()}
 

@@ -101,6 +101,26 @@ audit_entry = _table(
 )
 sa.Index("ix_audit_entry_listing", audit_entry.c.project_id, audit_entry.c.sequence)
 
+event = _table("event", "sequence:bigint! at:time+ project_id type service_id? data:json?")
+sa.Index("ix_event_listing", event.c.project_id, event.c.sequence)
+webhook = _table(
+    "webhook",
+    """
+    id! project_id+ url description types:json enabled:bool disabled_reason? sealed_secret sealed_previous?
+    previous_until:time? failing_since:time? created_at:time
+    """,
+)
+delivery = _table(
+    "delivery",
+    """
+    id! webhook_id:webhook.id event_sequence:bigint+ status attempts:int next_at:time? response_status:int? error?
+    created_at:time finished_at:time?
+    """,
+)
+_is_pending = delivery.c.status == "PENDING"
+sa.Index("ix_delivery_due", delivery.c.next_at, sqlite_where=_is_pending, postgresql_where=_is_pending)
+sa.Index("ix_delivery_listing", delivery.c.webhook_id, delivery.c.created_at)
+
 metric_sample = _table("metric_sample", "subject! at:time! measured:json")  # of a service, or of a read replica set
 last_usage = _table("last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int?")
 duty = _table("duty", "name! next_at:float")

@@ -81,6 +81,8 @@ _COMMANDS = {
     "snapshot": "commands.snapshots:snapshot_group",
     "db": "commands:database_group",
     "operations": "commands.operations:list_operations",
+    "events": "commands.events:list_events",
+    "webhook": "commands.events:webhook_group",
     "audit": "commands.audit:audit_group",
     "project": "commands.projects:project_group",
     "key": "commands.projects:key_group",

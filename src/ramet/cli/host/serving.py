@@ -111,7 +111,7 @@ def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], Non
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _tune_interpreter()
-    Server(config, on_ready, runtime.console.close).run([listening])
+    Server(config, on_ready, runtime.end_streams).run([listening])
 
 
 def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Any:

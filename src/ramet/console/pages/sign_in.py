@@ -127,12 +127,12 @@ async def _key_of(request: AnyRequest, context: ConsoleContext, form: FormMultiD
 async def _authenticated(request: AnyRequest, context: ConsoleContext, form: FormMultiDict, attempt: Attempt) -> ApiKey:
     secret = Secret(_typed(form, "secret_key"))
     try:
-        recording.claim(attempt[1])
         key = await asyncio.to_thread(context.projects.authenticate, attempt[1], secret)
         acting.note_key(key.public_key, key.name, key.project_id)
         recording.begin(request.scope)
         return key
     except Unauthorized as error:
+        recording.claim(attempt[1])
         context.throttle.record_failure(attempt)
         problem = "This key is unknown or revoked, or the secret is wrong. Run 'ramet key create' for a new key"
         raise _Refused(401, error.code, problem, {}) from error

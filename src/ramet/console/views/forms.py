@@ -27,6 +27,7 @@ _FIELDS: Mapping[str, str] = {
     "INVALID_LABEL": "labels",
     "LIFE_SPAN_TOO_LONG": "ttl",
     "INVALID_SOURCE": "url",
+    "INVALID_WEBHOOK_URL": "url",
     "SOURCE_UNREADABLE": "url",
     "INVALID_NODES": "nodes",
     "CONFIRMATION_NEEDED": "confirmation",

@@ -1,0 +1,106 @@
+"""Events of a project: pages of them, and a stream of server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, cast
+
+import msgspec
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.params import HeaderParameter, QueryParameter, SkipValidation
+from litestar.response import ServerSentEvent
+from litestar.response.sse import ServerSentEventMessage
+
+from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.responses import OF_PROJECT, PlaneDependency, ProjectVerbs, answer, read_in_thread, router_of
+from ramet.api.schemas.events import Event, Events
+from ramet.control.projects import Projects
+from ramet.errors import Invalid, Unauthorized
+from ramet.events import stream
+from ramet.events.stream import EventFeed
+from ramet.model import events as model
+
+EventFeedDependency = NamedDependency[SkipValidation[EventFeed]]
+_STREAM = "text/event-stream"
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+Limit = Annotated[
+    int,
+    QueryParameter(
+        name="limit",
+        description=f"1 to {stream.LARGEST_PAGE}; {stream.PAGE} by default.",
+        schema_extra={"minimum": 1, "maximum": stream.LARGEST_PAGE},
+    ),
+]
+TypeFilter = Annotated[
+    str | None,
+    QueryParameter(
+        name="type", required=False, description="The type, such as service.ready.", schema_extra={"maxLength": 64}
+    ),
+]
+ServiceFilter = Annotated[
+    str | None,
+    QueryParameter(
+        name="service_id", required=False, description="Only events about a service.", schema_extra={"maxLength": 64}
+    ),
+]
+LastEventId = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Last-Event-ID",
+        required=False,
+        description="Of a stream: begin after the event with this id; without it, with those that happen from now on.",
+        schema_extra={"pattern": "^[0-9]{1,18}$"},
+    ),
+]
+
+
+@read_in_thread("/events", operation_id="getEvents", summary="List or stream the events of a project")
+def list_events(
+    request: Request[Any, Any, Any],
+    plane: PlaneDependency,
+    projects: ProjectVerbs,
+    event_feed: EventFeedDependency,
+    project_id: ProjectId,
+    limit: Limit = stream.PAGE,
+    cursor: Cursor = None,
+    type_: TypeFilter = None,
+    service_id: ServiceFilter = None,
+    last_event_id: LastEventId = None,
+) -> Response[Events]:
+    """The events of the project, newest first. With `Accept: text/event-stream` they are streamed as they happen."""
+    if _STREAM in request.headers.get("accept", ""):
+        messages = _messages(event_feed, projects, request.auth.public_key, project_id, _number(last_event_id))
+        return cast("Response[Events]", ServerSentEvent(messages, headers=_HEADERS))
+    page = stream.list_events(plane, project_id, limit, cursor, type_, service_id)
+    return answer(Events([_shape(event) for event in page.events], page.cursor))
+
+
+async def _messages(
+    feed: EventFeed, projects: Projects, public_key: str, project_id: str, after: int | None
+) -> AsyncIterator[ServerSentEventMessage]:
+    """Yield a message for each event, and a comment now and then, as long as the key is valid."""
+    async for event in stream.follow(feed, project_id, after):
+        if event is None:
+            try:
+                await asyncio.to_thread(projects.active_key, public_key)
+            except Unauthorized:
+                return
+            yield ServerSentEventMessage(None, comment="keep-alive")
+        else:
+            data = msgspec.json.encode(_shape(event)).decode()
+            yield ServerSentEventMessage(data, event=event.type.value, id=event.sequence)
+
+
+def _number(last_event_id: str | None) -> int | None:
+    try:
+        return None if last_event_id is None else stream.number(last_event_id)
+    except ValueError as error:
+        message = f"Last-Event-ID must be the id of an event (got {last_event_id!r:.60})"
+        raise Invalid("INVALID_LAST_EVENT_ID", message, "Leave it out to get the events from now on.") from error
+
+
+def _shape(event: model.Event) -> Event:
+    return Event(event.sequence, event.type, event.at, dict(event.data), event.service_id)
+
+
+events_router = router_of(__name__, "Events", OF_PROJECT)

@@ -1,0 +1,53 @@
+"""Events of a project, and the webhooks that deliver them."""
+
+from collections.abc import Sequence
+
+from ramet.api.schemas.events import Deliveries, Delivery, Events, Redelivered, Webhook
+from ramet.client.connection import Connection, query_of
+
+
+class EventsAndWebhooks(Connection):
+    """What happened, and where it is delivered."""
+
+    def list_events(self, **query: str) -> Events:
+        """Return a page of events, newest first; `query` may contain limit, cursor, type and service_id."""
+        return self.call("GET", self.project_path("events") + query_of(query), Events)
+
+    def list_webhooks(self) -> list[Webhook]:
+        """Return the webhooks of the project, oldest first."""
+        return self.call("GET", self.project_path("webhooks"), list[Webhook])
+
+    def create_webhook(self, url: str, types: Sequence[str] = (), description: str = "") -> Webhook:
+        """Deliver events to a URL; only this returns the secret that verifies signatures."""
+        body = {"url": url, "types": list(types), "description": description}
+        return self.call("POST", self.project_path("webhooks"), Webhook, body)
+
+    def get_webhook(self, webhook_id: str) -> Webhook:
+        """Return a webhook."""
+        return self.call("GET", self.project_path("webhooks", webhook_id), Webhook)
+
+    def update_webhook(self, webhook_id: str, **changes: object) -> Webhook:
+        """Change url, types, description or enabled."""
+        return self.call("PUT", self.project_path("webhooks", webhook_id), Webhook, changes)
+
+    def delete_webhook(self, webhook_id: str) -> None:
+        """Delete a webhook with its deliveries."""
+        self.send("DELETE", self.project_path("webhooks", webhook_id))
+
+    def test_webhook(self, webhook_id: str) -> Delivery:
+        """Deliver an event of the type webhook.test."""
+        return self.call("POST", self.project_path("webhooks", webhook_id, "test"), Delivery)
+
+    def rotate_webhook_secret(self, webhook_id: str, overlap_seconds: int | None = None) -> Webhook:
+        """Give a webhook a new secret; during the overlap deliveries have both signatures."""
+        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        return self.call("POST", self.project_path("webhooks", webhook_id, "rotateSecret"), Webhook, body)
+
+    def list_deliveries(self, webhook_id: str, **query: str) -> Deliveries:
+        """Return a page of deliveries, newest first; `query` may contain limit, cursor and status."""
+        return self.call("GET", self.project_path("webhooks", webhook_id, "deliveries") + query_of(query), Deliveries)
+
+    def redeliver(self, webhook_id: str, delivery_id: str | None = None) -> Redelivered:
+        """Make a delivery again, or all that failed."""
+        body = {} if delivery_id is None else {"delivery_id": delivery_id}
+        return self.call("POST", self.project_path("webhooks", webhook_id, "redeliver"), Redelivered, body)

@@ -1,0 +1,117 @@
+"""Reading events: pages, and the stream that continues where a client has stopped."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ramet.control.plane import Plane
+from ramet.errors import Invalid
+from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.events import Event, EventType
+from ramet.store import events, webhooks
+from ramet.store.database import Store
+
+PAGE = 50
+LARGEST_PAGE = 500
+_AT_ONCE = 100
+_POLL_SECONDS = 0.5
+_KEEP_ALIVE_SECONDS = 15.0
+_REMOVED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class EventPage:
+    """Events, newest first. `cursor` asks for the next page; None on the last one."""
+
+    events: list[Event]
+    cursor: str | None
+
+
+def list_events(
+    plane: Plane,
+    project_id: str,
+    limit: int = PAGE,
+    cursor: str | None = None,
+    type_: str | None = None,
+    service_id: str | None = None,
+) -> EventPage:
+    """Return events of a project, newest first. Raises Invalid."""
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
+    if type_ is not None and type_ not in tuple(EventType):
+        raise Invalid("INVALID_PARAMETER", f"type must be one of {', '.join(EventType)} (got {type_[:64]!r})")
+    before = None if cursor is None else decode_cursor(cursor, number)
+    with plane.store.read() as tx:
+        found = events.list_events(tx, project_id, limit + 1, before=before, type_=type_, service_id=service_id)
+    page = found[:limit]
+    return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
+
+
+def number(text: str) -> int:
+    """Return the number of an event that a client sends back. Raises ValueError."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError
+    return int(text)
+
+
+@dataclass
+class EventFeed:
+    """The newest number of all events; one query serves the streams of a process. It may be used by several threads."""
+
+    store: Store
+    clock: Callable[[], float] = time.monotonic
+    _newest: int = 0
+    _due_at: float = float("-inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    closed: bool = False
+
+    def close(self) -> None:
+        """End every stream, so that the server can stop."""
+        self.closed = True
+
+    def newest(self) -> int:
+        """Return the newest number, at most a short time old."""
+        with self._lock:
+            if self.clock() >= self._due_at:
+                with self.store.read() as tx:
+                    self._newest = events.newest(tx)
+                self._due_at = self.clock() + _POLL_SECONDS
+            return self._newest
+
+    def after(self, project_id: str, sequence: int) -> list[Event]:
+        """Return some of the events of a project that follow a number, oldest first."""
+        with self.store.read() as tx:
+            return events.events_after(tx, project_id, sequence, _AT_ONCE)
+
+
+async def follow(feed: EventFeed, project_id: str, after: int | None) -> AsyncIterator[Event | None]:
+    """Yield the events of a project that follow a number, or those from now on, and None now and then in between."""
+    seen = await asyncio.to_thread(feed.newest) if after is None else after
+    looked_until = seen
+    quiet_since = time.monotonic()
+    yield None
+    while not feed.closed:
+        newest = await asyncio.to_thread(feed.newest)
+        if newest > looked_until:
+            found = await asyncio.to_thread(feed.after, project_id, seen)
+            for event in found:
+                yield event
+                seen, quiet_since = event.sequence, time.monotonic()
+            looked_until = seen if len(found) == _AT_ONCE else newest
+            if len(found) == _AT_ONCE:
+                continue
+        elif time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
+            quiet_since = time.monotonic()
+            yield None
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def remove_old_events(store: Store, now: datetime, kept: timedelta) -> int:
+    """Remove some of the events that are older than `kept`, and of the deliveries whose events are gone."""
+    with store.write(patient=True) as tx:
+        count = events.remove_old(tx, now - kept, _REMOVED_AT_ONCE)
+        webhooks.remove_orphans(tx, _REMOVED_AT_ONCE)
+    return count

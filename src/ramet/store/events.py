@@ -1,0 +1,83 @@
+"""Rows of events, in the order in which they were committed."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from ramet.model.events import Event, EventType
+from ramet.store.rows import values_of
+from ramet.store.tables import event
+
+_LOCK = 7203451982
+_NEWEST = sa.select(sa.func.max(event.c.sequence))
+
+
+def append(
+    tx: sa.Connection, at: datetime, project_id: str, type_: EventType, service_id: str | None, data: dict[str, object]
+) -> Event:
+    """Add an event. No other process adds one before the transaction ends, so that a reader misses none."""
+    if tx.dialect.name == "postgresql":
+        tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    new = Event(sequence=newest(tx) + 1, at=at, project_id=project_id, type=type_, service_id=service_id, data=data)
+    row = {name: getattr(new, name) for name in new.__struct_fields__}
+    tx.execute(event.insert(), row | {"type": new.type.value})
+    return new
+
+
+def newest(tx: sa.Connection) -> int:
+    """Return the number of the newest event of all projects; 0 when there is none."""
+    return int(tx.scalar(_NEWEST) or 0)
+
+
+def last_of(tx: sa.Connection, project_id: str, types: tuple[EventType, ...], service_id: str | None) -> Event | None:
+    """Return the newest event of these types about a service, or about the project."""
+    same = (event.c.project_id == project_id) & event.c.type.in_([one.value for one in types])
+    same &= event.c.service_id.is_(None) if service_id is None else event.c.service_id == service_id
+    row = tx.execute(event.select().where(same).order_by(event.c.sequence.desc()).limit(1)).one_or_none()
+    return None if row is None else _event(row)
+
+
+def list_events(
+    tx: sa.Connection,
+    project_id: str,
+    limit: int,
+    *,
+    before: int | None = None,
+    type_: str | None = None,
+    service_id: str | None = None,
+) -> list[Event]:
+    """Return up to `limit` events of a project, newest first, of those with numbers below `before`."""
+    wanted = event.c.project_id == project_id
+    for column, value in ((event.c.type, type_), (event.c.service_id, service_id)):
+        if value is not None:
+            wanted &= column == value
+    if before is not None:
+        wanted &= event.c.sequence < before
+    query = event.select().where(wanted).order_by(event.c.sequence.desc()).limit(limit)
+    return [_event(row) for row in tx.execute(query)]
+
+
+def events_after(tx: sa.Connection, project_id: str, after: int, limit: int) -> list[Event]:
+    """Return up to `limit` events of a project that follow a number, oldest first."""
+    wanted = (event.c.project_id == project_id) & (event.c.sequence > after)
+    return [_event(row) for row in tx.execute(event.select().where(wanted).order_by(event.c.sequence).limit(limit))]
+
+
+def get_event(tx: sa.Connection, sequence: int) -> Event | None:
+    """Return an event, or None."""
+    row = tx.execute(event.select().where(event.c.sequence == sequence)).one_or_none()
+    return None if row is None else _event(row)
+
+
+def remove_old(tx: sa.Connection, before: datetime, most: int) -> int:
+    """Remove up to `most` events from before a time, but never the newest of all: numbers are not used again."""
+    old = sa.select(event.c.sequence).where(event.c.at < before, event.c.sequence < newest(tx))
+    numbers = tx.scalars(old.order_by(event.c.sequence).limit(most)).all()
+    return int(tx.execute(event.delete().where(event.c.sequence.in_(numbers))).rowcount)
+
+
+def _event(row: sa.Row[Any]) -> Event:
+    values = values_of(row)
+    return msgspec.convert(values | {"data": values["data"] or {}}, Event)

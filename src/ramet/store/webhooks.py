@@ -1,0 +1,175 @@
+"""Rows of webhooks and of the deliveries to them. Secrets are sealed before they come here."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from ramet.ids import new_id
+from ramet.model.events import Delivery, DeliveryStatus, Event
+from ramet.store.rows import values_of
+from ramet.store.tables import delivery, event, webhook
+
+_PENDING = delivery.c.status == DeliveryStatus.PENDING.value
+
+
+@dataclass(frozen=True)
+class WebhookRow:
+    """A webhook as it is stored."""
+
+    id: str
+    project_id: str
+    url: str
+    description: str
+    types: list[str]
+    enabled: bool
+    disabled_reason: str | None
+    sealed_secret: str
+    sealed_previous: str | None
+    previous_until: datetime | None
+    failing_since: datetime | None
+    created_at: datetime
+
+
+def insert(tx: sa.Connection, row: WebhookRow) -> None:
+    """Add a webhook."""
+    tx.execute(webhook.insert(), vars(row))
+
+
+def find(tx: sa.Connection, project_id: str, webhook_id: str, *, lock: bool = False) -> WebhookRow | None:
+    """Return a webhook of a project, or None."""
+    query = webhook.select().where(webhook.c.id == webhook_id, webhook.c.project_id == project_id)
+    row = tx.execute(query.with_for_update() if lock else query).one_or_none()
+    return None if row is None else WebhookRow(**values_of(row))
+
+
+def list_of(tx: sa.Connection, project_id: str, *, enabled_only: bool = False) -> list[WebhookRow]:
+    """Return the webhooks of a project, oldest first."""
+    query = webhook.select().where(webhook.c.project_id == project_id)
+    if enabled_only:
+        query = query.where(webhook.c.enabled)
+    rows = tx.execute(query.order_by(webhook.c.created_at, webhook.c.id))
+    return [WebhookRow(**values_of(row)) for row in rows]
+
+
+def update(tx: sa.Connection, webhook_id: str, **columns: Any) -> None:
+    """Set columns of a webhook."""
+    tx.execute(webhook.update().where(webhook.c.id == webhook_id).values(**columns))
+
+
+def delete(tx: sa.Connection, webhook_id: str) -> None:
+    """Remove a webhook and its deliveries."""
+    tx.execute(delivery.delete().where(delivery.c.webhook_id == webhook_id))
+    tx.execute(webhook.delete().where(webhook.c.id == webhook_id))
+
+
+def add_delivery(tx: sa.Connection, webhook_id: str, made: Event, now: datetime) -> str:
+    """Add a delivery of an event that is due at once; return its id."""
+    delivery_id = f"msg_{new_id()}{new_id()}"
+    tx.execute(
+        delivery.insert(),
+        {
+            "id": delivery_id,
+            "webhook_id": webhook_id,
+            "event_sequence": made.sequence,
+            "status": DeliveryStatus.PENDING.value,
+            "attempts": 0,
+            "next_at": now,
+            "created_at": now,
+        },
+    )
+    return delivery_id
+
+
+def has_due(tx: sa.Connection, now: datetime) -> bool:
+    """Tell whether any delivery is due."""
+    due = sa.select(delivery.c.id).join(webhook, webhook.c.id == delivery.c.webhook_id)
+    return tx.scalar(due.where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled).limit(1)) is not None
+
+
+def lease_due(
+    tx: sa.Connection, now: datetime, seconds: float, most: int, busy: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Lease due deliveries, one for each webhook that is not `busy`; return their ids and those of the webhooks.
+
+    A lease puts off the next attempt: whoever has it records the result before, or another process tries again.
+    """
+    due = (
+        sa.select(delivery.c.id, delivery.c.webhook_id)
+        .join(webhook, webhook.c.id == delivery.c.webhook_id)
+        .where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled, webhook.c.id.not_in(busy))
+        .order_by(delivery.c.next_at, delivery.c.created_at, delivery.c.event_sequence)
+        .limit(most * 10)
+        .with_for_update(skip_locked=True, of=delivery)
+    )
+    chosen: dict[str, str] = {}
+    for row in tx.execute(due):
+        if len(chosen) < most:
+            chosen.setdefault(row.webhook_id, row.id)
+    leased = delivery.c.id.in_(chosen.values())
+    until = now + timedelta(seconds=seconds)
+    tx.execute(delivery.update().where(leased).values(next_at=until, attempts=delivery.c.attempts + 1))
+    return [(delivery_id, webhook_id) for webhook_id, delivery_id in chosen.items()]
+
+
+def record_attempt(tx: sa.Connection, delivery_id: str, attempt: int, **columns: Any) -> bool:
+    """Record the result of an attempt; False when another process has begun a later one, or it was removed."""
+    same = (delivery.c.id == delivery_id) & (delivery.c.attempts == attempt) & _PENDING
+    return tx.execute(delivery.update().where(same).values(**columns)).rowcount == 1
+
+
+def get_delivery(tx: sa.Connection, delivery_id: str) -> Delivery | None:
+    """Return a delivery, or None."""
+    row = tx.execute(_deliveries().where(delivery.c.id == delivery_id)).one_or_none()
+    return None if row is None else _delivery(row)
+
+
+def list_deliveries(
+    tx: sa.Connection,
+    webhook_id: str,
+    limit: int,
+    before: tuple[datetime, str] | None = None,
+    status: str | None = None,
+) -> list[Delivery]:
+    """Return up to `limit` deliveries to a webhook, newest first, of those before a time and an id."""
+    query = _deliveries().where(delivery.c.webhook_id == webhook_id)
+    if status is not None:
+        query = query.where(delivery.c.status == status)
+    if before is not None:
+        place = sa.tuple_(delivery.c.created_at, delivery.c.id)
+        query = query.where(place < sa.tuple_(sa.literal(before[0], delivery.c.created_at.type), sa.literal(before[1])))
+    rows = tx.execute(query.order_by(delivery.c.created_at.desc(), delivery.c.id.desc()).limit(limit))
+    return [_delivery(row) for row in rows]
+
+
+def try_again(tx: sa.Connection, webhook_id: str, now: datetime, delivery_id: str | None) -> int:
+    """Make one delivery to a webhook due again, or all that failed; return how many."""
+    which = delivery.c.webhook_id == webhook_id
+    which &= (delivery.c.status == DeliveryStatus.FAILED.value) if delivery_id is None else delivery.c.id == delivery_id
+    again = {"status": DeliveryStatus.PENDING.value, "attempts": 0, "next_at": now, "finished_at": None}
+    return int(tx.execute(delivery.update().where(which).values(**again)).rowcount)
+
+
+def give_up(tx: sa.Connection, webhook_id: str, now: datetime, error: str) -> None:
+    """End the deliveries to a webhook that are pending."""
+    ended = {"status": DeliveryStatus.FAILED.value, "next_at": None, "finished_at": now, "error": error}
+    tx.execute(delivery.update().where(delivery.c.webhook_id == webhook_id, _PENDING).values(**ended))
+
+
+def remove_orphans(tx: sa.Connection, most: int) -> int:
+    """Remove up to `most` deliveries whose event is gone."""
+    gone = delivery.c.event_sequence.not_in(sa.select(event.c.sequence))
+    ids = tx.scalars(sa.select(delivery.c.id).where(gone).limit(most)).all()
+    return int(tx.execute(delivery.delete().where(delivery.c.id.in_(ids))).rowcount)
+
+
+def _deliveries() -> sa.Select[Any]:
+    joined = delivery.outerjoin(event, event.c.sequence == delivery.c.event_sequence)
+    return sa.select(delivery, event.c.type.label("event_type")).select_from(joined)
+
+
+def _delivery(row: sa.Row[Any]) -> Delivery:
+    return msgspec.convert(values_of(row), Delivery)

@@ -1,0 +1,43 @@
+"""Events and webhooks in the console."""
+
+import html
+import re
+
+from tests.console.visitor import Visitor
+
+_FORM = "/console/webhooks"
+
+
+def _do(visitor: Visitor, path: str, action: str) -> int:
+    token = re.search(r'name="_token" value="([^"]+)"', visitor.see(path))
+    assert token is not None
+    return visitor.client.post(f"{path}/{action}", data={"_token": token[1]}).status_code
+
+
+def test_a_webhook_is_made_tested_changed_and_deleted(visitor: Visitor) -> None:
+    visitor.sign_in()
+    visitor.ready()
+    assert "service.ready" in visitor.see(_FORM)
+    wrong = visitor.client.post(_FORM, data=_fields(visitor, url="ftp://example.com"))
+    assert wrong.status_code == 422
+    assert "not a URL that begins with https" in html.unescape(wrong.text)
+    made = visitor.client.post(_FORM, data={**_fields(visitor, url="https://127.0.0.1:1/"), "service.down": "yes"})
+    secret = re.search(r"whsec_[A-Za-z0-9+/=]+", html.unescape(made.text))
+    path = re.search(r"/console/webhooks/[a-z0-9]{10}", made.text)
+    assert secret is not None
+    assert path is not None
+    shown = visitor.see(path[0])
+    assert secret[0] not in html.unescape(shown)
+    assert "Types: service.down" in shown
+    assert [_do(visitor, path[0], one) for one in ("test", "disable", "enable", "redeliver")] == [303] * 4
+    assert "webhook.test" in visitor.see(path[0])
+    assert _do(visitor, path[0], "rotate") == 200
+    assert _do(visitor, path[0], "nonsense") == 404
+    assert _do(visitor, path[0], "delete") == 303
+    assert "There are none yet" in visitor.see(_FORM)
+
+
+def _fields(visitor: Visitor, **fields: str) -> dict[str, str]:
+    token = re.search(r'name="_token" value="([^"]+)"', visitor.see(_FORM))
+    assert token is not None
+    return {"_token": token[1], **fields}

@@ -1,0 +1,234 @@
+"""Webhooks: signed deliveries, retries, rotation, and an end to what fails for long."""
+
+import json
+import re
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from harness.waiting import eventually
+from ramet.api.application import BASE_PATH
+from ramet.events.dispatcher import PAUSES, Dispatcher
+from ramet.store import webhooks
+from tests.api.world import World
+from tests.audited import entries_of
+from tests.events.conftest import Receiver
+
+
+def _path(world: World, *parts: str) -> str:
+    return "/".join((f"{BASE_PATH}/projects/{world.tenant.project.id}/webhooks", *parts))
+
+
+def _created(world: World, receiver: Receiver, **fields: object) -> dict[str, Any]:
+    answer = world.post(_path(world), {"url": receiver.url, **fields})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def _deliveries(world: World, webhook: dict[str, Any], query: str = "") -> list[dict[str, Any]]:
+    return list(world.get(_path(world, webhook["id"], f"deliveries{query}")).json()["deliveries"])
+
+
+def _put(world: World, webhook: dict[str, Any], **fields: object) -> dict[str, Any]:
+    answer = world.client.put(_path(world, webhook["id"]), auth=world.tenant.credentials, json=fields)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_delivery_is_signed_as_the_specification_says(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    service = world.ready()
+    assert dispatcher.deliver_due() == 1
+    ((path, headers, body),) = receiver.arrived
+    assert path == "/hook"
+    assert headers["content-type"] == "application/json"
+    assert Webhook(webhook["secret"]).verify(body, headers)["data"]["service_id"] == service["service_id"]
+    assert json.loads(body).keys() == {"type", "timestamp", "data"}
+    with pytest.raises(WebhookVerificationError):
+        Webhook(webhook["secret"]).verify(body + b" ", headers)
+    (delivery,) = _deliveries(world, webhook)
+    assert (delivery["status"], delivery["attempts"], delivery["id"]) == ("DELIVERED", 1, headers["webhook-id"])
+    assert dispatcher.deliver_due() == 0
+
+
+def test_only_wanted_types_are_delivered_and_a_test_always_is(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver, types=["service.deleted"], description="deletions")
+    service = world.ready()
+    world.delete(world.path(service["service_id"]))
+    world.work()
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    assert [json.loads(body)["type"] for _, _, body in receiver.arrived] == ["service.deleted", "webhook.test"]
+
+
+def test_a_failed_delivery_is_repeated_with_growing_pauses_and_listed_when_it_is_given_up(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    receiver.status = 500
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    for pause in PAUSES:
+        world.advance(timedelta(seconds=pause - 3))
+        assert dispatcher.deliver_due() == 0
+        world.advance(timedelta(seconds=3))
+        assert dispatcher.deliver_due() == 1
+    assert len(receiver.arrived) == len(PAUSES) + 1
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.arrived}) == 1
+    (delivery,) = _deliveries(world, webhook, "?status=FAILED")
+    assert (delivery["error"], delivery["response_status"]) == ("The target answered 500.", 500)
+    receiver.status = 200
+    assert world.post(_path(world, webhook["id"], "redeliver"), {}).json() == {"count": 1}
+    dispatcher.deliver_due()
+    assert _deliveries(world, webhook)[0]["status"] == "DELIVERED"
+    assert "failing_since" not in world.get(_path(world, webhook["id"])).json()
+
+
+def test_a_webhook_that_fails_for_long_is_disabled_with_a_reason_until_it_is_enabled(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    receiver.status = 503
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    world.advance(timedelta(days=6))
+    dispatcher.deliver_due()
+    shown = world.get(_path(world, webhook["id"])).json()
+    assert shown["enabled"] is False
+    assert "No delivery has succeeded since" in shown["disabled_reason"]
+    assert _deliveries(world, webhook)[0]["status"] == "FAILED"
+    world.ready()
+    assert len(_deliveries(world, webhook)) == 1
+    receiver.status = 200
+    assert "disabled_reason" not in _put(world, webhook, enabled=True)
+    world.ready()
+    assert dispatcher.deliver_due() == 1
+
+
+def test_a_target_that_is_gone_gets_nothing_more(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    webhook = _created(world, receiver)
+    receiver.status = 410
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    assert "410" in world.get(_path(world, webhook["id"])).json()["disabled_reason"]
+
+
+def test_redirects_are_not_followed(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    webhook = _created(world, receiver)
+    receiver.status, receiver.headers = 302, {"location": receiver.url}
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    assert len(receiver.arrived) == 1
+    assert "redirects are not followed" in _deliveries(world, webhook)[0]["error"]
+
+
+def test_both_secrets_sign_while_one_replaces_the_other(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    rotated = world.post(_path(world, webhook["id"], "rotateSecret"), {"overlap_seconds": 60}).json()
+    assert rotated["secret"] != webhook["secret"]
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    _, headers, body = receiver.arrived[-1]
+    for secret in (webhook["secret"], rotated["secret"]):
+        Webhook(secret).verify(body, headers)
+    world.advance(timedelta(seconds=61))
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    assert len(receiver.arrived[-1][1]["webhook-signature"].split()) == 1
+
+
+def test_secrets_are_shown_once_sealed_in_the_store_and_not_in_the_audit(world: World, receiver: Receiver) -> None:
+    webhook = _created(world, receiver)
+    assert "secret" not in world.get(_path(world, webhook["id"])).json()
+    assert "secret" not in world.get(_path(world)).json()[0]
+    with world.store.read() as tx:
+        (row,) = webhooks.list_of(tx, world.tenant.project.id)
+    assert webhook["secret"] not in repr(row)
+    assert webhook["secret"].removeprefix("whsec_") not in repr(row)
+    (entry,) = entries_of(world.store, verb="createWebhook")
+    assert (entry.subject, entry.fields["url"]) == (webhook["id"], f"http://127.0.0.1:{receiver.port}")
+
+
+def test_two_processes_deliver_each_event_once_and_a_lost_one_is_made_again(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    for _ in range(4):
+        world.post(_path(world, webhook["id"], "test"))
+    others = [threading.Thread(target=dispatcher.deliver_due) for _ in range(2)]
+    for one in others:
+        one.start()
+    for one in others:
+        one.join()
+    assert len(receiver.arrived) == len({headers["webhook-id"] for _, headers, _ in receiver.arrived}) == 4
+    world.post(_path(world, webhook["id"], "test"))
+    with world.store.write() as tx:
+        assert len(webhooks.lease_due(tx, world.clock(), 60, 8)) == 1  # by a process that dies then
+    assert dispatcher.deliver_due() == 0
+    world.advance(timedelta(seconds=61))
+    assert dispatcher.deliver_due() == 1
+
+
+def test_a_running_dispatcher_delivers_what_happens(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    _created(world, receiver)
+    dispatcher.start()
+    world.ready()
+    dispatcher.wake()
+    eventually(lambda: len(receiver.arrived) == 1)
+    dispatcher.stop()
+
+
+def test_what_is_wrong_with_a_request_is_said(world: World, receiver: Receiver) -> None:
+    webhook = _created(world, receiver)
+    for body, code in (
+        ({"url": "ftp://example.com"}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://user:pw@example.com"}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://"}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://example.com/" + "x" * 2000}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://example.com/#part"}, "INVALID_WEBHOOK_URL"),
+        ({"url": receiver.url, "types": ["nonsense"]}, "INVALID_FIELD"),
+        ({"url": receiver.url, "description": "x" * 201}, "INVALID_FIELD"),
+        ({"url": receiver.url, "secret": "whsec_x"}, "UNKNOWN_FIELD"),
+    ):
+        answer = world.post(_path(world), body)
+        assert (answer.status_code, answer.json()["code"]) == (400, code), body
+    assert world.get(_path(world, "a123456789")).json()["code"] == "WEBHOOK_NOT_FOUND"
+    assert world.post(_path(world, webhook["id"], "redeliver"), {"delivery_id": "x"}).status_code == 404
+    assert world.post(_path(world, webhook["id"], "rotateSecret"), {"overlap_seconds": -1}).status_code == 400
+    other = world.new_tenant("other")
+    theirs = _path(world, webhook["id"]).replace(world.tenant.project.id, other.project.id)
+    assert world.client.delete(theirs, auth=other.credentials).status_code == 404
+    assert world.delete(_path(world, webhook["id"])).status_code == 204
+    assert world.get(_path(world)).json() == []
+
+
+def test_a_project_has_only_so_many_webhooks(world: World, receiver: Receiver) -> None:
+    for _ in range(20):
+        _created(world, receiver)
+    assert world.post(_path(world), {"url": receiver.url}).json()["code"] == "TOO_MANY_WEBHOOKS"
+
+
+def test_the_examples_of_the_page_check_a_signature(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    webhook = _created(world, receiver)
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    ((_, headers, body),) = receiver.arrived
+    assert len(examples) == 2
+    for example in examples:
+        names: dict[str, Any] = {}
+        exec(example, names)  # noqa: S102 - what the page shows must run
+        assert names["receive"](webhook["secret"], headers, body)["type"] == "webhook.test"
+        with pytest.raises((ValueError, WebhookVerificationError)):
+            names["receive"](webhook["secret"], headers, body + b" ")
