@@ -12,6 +12,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.archive import layout
+from ramet.archive.backup_info import BackupInfo
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.backends.interface.values import SnapshotFacts, Source
 from ramet.backends.kubernetes import names
@@ -173,6 +174,35 @@ def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> No
     for _ in range(2):
         world.backend.archive.remove(SHARED)
     assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
+
+
+def test_damaged_wal_is_a_problem_until_a_round_of_checks_finds_none(world: World) -> None:
+    archive, key = world.backend.archive, layout.wal_key(SHARED.service_id, "000000010000000000000002")
+    for content, is_damaged in ((b"no gzip", True), (gzip.compress(b"whole"), False)):
+        world.bucket.write(key, content)
+        while archive.check(SHARED, 1):
+            pass
+        problem = archive.maintain(SHARED, paused=True, timeout_seconds=1).problem or ""
+        assert ("000000010000000000000002" in problem and "damaged" in problem) is is_damaged
+
+
+def test_all_of_a_stopped_service_is_archived_once_its_last_segment_is(world: World) -> None:
+    archive = world.backend.archive
+    info = BackupInfo(
+        "20260101T000000", "cloud", 1, 180000, 1, world.base.taken_at, world.base.taken_at, "0/1000028", "0/1000100",
+        "000000010000000000000001", "000000010000000000000001", 9, "",
+    )  # fmt: skip
+    world.bucket.write(layout.info_key(SHARED.service_id, info.backup_id), info.dump())
+    assert archive.maintain(SHARED, paused=True, timeout_seconds=1).archived_until is None
+    world.archive(2)
+    state = archive.maintain(SHARED, paused=True, timeout_seconds=1)
+    assert state.base_taken_at == info.end_time
+    assert state.archived_until is not None
+    assert [base.id for base in archive.holdings(SHARED).base_backups] == [info.backup_id]
+    world.backend.servers.destroy(SHARED.service_id)
+    assert world.bucket.read(layout.info_key(SHARED.service_id, info.backup_id)), "the archive outlives its service"
+    archive.discard(SHARED, info.end_time)
+    assert [base.id for base in archive.holdings(SHARED).base_backups] == [info.backup_id]
 
 
 def test_the_wal_of_a_destroyed_service_without_a_base_backup_goes_with_it(world: World) -> None:

@@ -29,7 +29,11 @@ FROM pg_stat_archiver
 
 @dataclass
 class _Seen:
-    """What is known of a service's archive: samples of its WAL position that are not archived yet, and base backups."""
+    """What is known of a service's archive: samples of its WAL position that are not archived yet, and base backups.
+
+    `whole` is the last segment of a stopped server, once the archive has it. `damaged` is what checks have found;
+    `is_damaged`: in this round.
+    """
 
     samples: deque[tuple[datetime, int]] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLES))
     archived_until: datetime | None = None
@@ -38,6 +42,9 @@ class _Seen:
     waits_since: float | None = None
     failed: str | None = None
     checked: str | None = None
+    damaged: str | None = None
+    is_damaged: bool = False
+    whole: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class KubernetesArchive:
         """
         seen = self._known.setdefault(server.archive_name, _Seen())
         self._look_for_bases(server, seen, serves=not paused)
-        problem = seen.failed
+        problem = seen.damaged or seen.failed
         if paused:
             self._observe_stopped(server, seen)
         else:
@@ -91,11 +98,12 @@ class KubernetesArchive:
             try:
                 archive.download(name)
             except Failed as error:
-                seen.failed = str(error)
+                seen.damaged, seen.is_damaged = str(error), True
             seen.checked, read = name, read + size
             if read >= budget_bytes:
                 return read
-        seen.checked = None
+        seen.checked, seen.damaged = None, seen.damaged if seen.is_damaged else None
+        seen.is_damaged = False
         return read
 
     def holdings(self, server: Server) -> Holdings:
@@ -148,5 +156,7 @@ class KubernetesArchive:
         """Note that all of a stopped server is archived, if its last segment is."""
         position = last_position_of(self.place, server)
         last = segment_before(position["timeline"], position["end_lsn"])
-        if archiving.wal_of(self.place, server.archive_name).has(last.name):
+        if seen.whole != last.name and archiving.wal_of(self.place, server.archive_name).has(last.name):
+            seen.whole = last.name
+        if seen.whole == last.name:
             seen.archived_until = datetime.now(UTC)

@@ -21,20 +21,27 @@ class Route:
     """The way to endpoints from here. Where one endpoint has shown that there is none, it is not tried for a while."""
 
     _none_until: dict[str, float] = field(default_factory=dict)
+    _silent_since: dict[str, float] = field(default_factory=dict)
 
     def await_answer(self, server: Server) -> None:
         """Wait until an endpoint asks for a password over TLS; give up after a while, for clients may be elsewhere."""
-        if not server.port or self._none_until.get(server.host, 0.0) > time.monotonic():
-            return
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while not self._asks_password(server):
-            if not _has_address(server.host):
-                return
-            if time.monotonic() > deadline:
-                self._none_until[server.host] = time.monotonic() + _TRUST_SECONDS
-                _log.warning("the endpoints on %s cannot be reached from here", server.host)
-                return
+        while not self.answers(server):
             time.sleep(_LOOK_SECONDS)
+
+    def answers(self, server: Server) -> bool:
+        """Tell whether an endpoint asks for a password over TLS; True, too, where there is no way from here."""
+        now, host = time.monotonic(), server.host
+        if not server.port or self._none_until.get(host, 0.0) > now:
+            return True
+        if self._asks_password(server) or not _has_address(host):
+            self._silent_since.pop(server.service_id, None)
+            return True
+        if now - self._silent_since.setdefault(server.service_id, now) < _ANSWER_SECONDS:
+            return False
+        self._silent_since.pop(server.service_id)
+        self._none_until[host] = now + _TRUST_SECONDS
+        _log.warning("the endpoints on %s cannot be reached from here", host)
+        return True
 
     def _asks_password(self, server: Server) -> bool:
         try:

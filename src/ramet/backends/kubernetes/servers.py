@@ -24,9 +24,14 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
 _OPEN_SECONDS = 60.0
 _ROLES_SECONDS = 30.0
-_IS_PRIMARY, _ANSWERS = "SELECT NOT pg_is_in_recovery()", "SELECT true"
+_LETS_CLIENTS_IN = "EXISTS (SELECT FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256' AND type = 'hostssl')"
+_IS_PRIMARY, _ANSWERS = f"SELECT NOT pg_is_in_recovery(), {_LETS_CLIENTS_IN}", "SELECT true"
 _FOLLOWS = "SELECT count(*) > 0 FROM pg_stat_wal_receiver WHERE status = 'streaming'"
 _FOLLOWS_SECONDS = {True: 15.0, False: 0.5}
+_NOT_ARCHIVED = (
+    "SELECT last_failed_wal FROM pg_stat_archiver"
+    " WHERE last_failed_time > coalesce(last_archived_time, stats_reset) + interval '1 minute'"
+)
 _READ_ONLY = "default_transaction_read_only"
 _END_WRITERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -43,6 +48,7 @@ class KubernetesServers:
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
     route: Route = field(default_factory=Route)
     _checked_at: dict[str, float] = field(default_factory=dict)
+    _delays: dict[str, str | None] = field(default_factory=dict)
     _following: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
@@ -61,18 +67,22 @@ class KubernetesServers:
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to.
 
-        A replica only has to answer.
+        A replica only has to answer. One that lets clients in is ready when they reach it.
         """
-        ready = _IS_PRIMARY if server.primary is None else _ANSWERS
         deadline = time.monotonic() + timeout_seconds
         while True:
             pod = self.place.primary_pod(server.service_id)
             with contextlib.suppress(Unavailable):  # it has just begun, or recovers
-                if pod is not None and pod.runs and self.place.run_sql(server.service_id, ready) == "t":
+                if pod is not None and pod.runs and self._is_started(server):
                     return Readiness(True)
             if time.monotonic() >= deadline:
                 return Readiness(False, self._progress(server.service_id, pod))
             time.sleep(_LOOK_SECONDS)
+
+    def _is_started(self, server: Server) -> bool:
+        answer = self.place.run_sql(server.service_id, _IS_PRIMARY if server.primary is None else _ANSWERS)
+        writable, _, is_open = answer.partition("|")
+        return writable == "t" and (is_open != "t" or (self._is_ready(server) and self.route.answers(server)))
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
         """Give the server its own credentials; return what was neutralized, for the report."""
@@ -113,6 +123,7 @@ class KubernetesServers:
         if self.place.bucket is not None:
             retention.remove_unrestorable(self.place, service_id)
         self._checked_at.pop(service_id, None)
+        self._delays.pop(service_id, None)
         self._following.pop(service_id, None)
 
     def upgrade(self, server: Server) -> bool:
@@ -172,7 +183,13 @@ class KubernetesServers:
             (paths.data / "pg_wal").mkdir(exist_ok=True)
             (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
             self.read_only_roles.enforce(paths)
-        return Maintenance()
+            self._delays[server.service_id] = self._archive_delay(server)
+        return Maintenance(self._delays.get(server.service_id))
+
+    def _archive_delay(self, server: Server) -> str | None:
+        if self.place.bucket is None or not (segment := self.place.run_sql(server.service_id, _NOT_ARCHIVED)):
+            return None
+        return f"WAL segment {segment} is not archived: the log of its pod's container plugin-barman-cloud says why"
 
     def _follows(self, server: Server) -> bool:
         known = self._following.get(server.service_id)
