@@ -3,6 +3,8 @@
 import html
 import re
 
+import pytest
+
 from harness.waiting import eventually
 from ramet.console.views.restore_settings import AMOUNTS
 from ramet.control import restore
@@ -253,6 +255,21 @@ def test_a_changed_password_is_confirmed(visitor: Visitor) -> None:
     answer = visitor.send(f"{_base(service)}/password", password="correct horse")
     assert "The password of tsdbadmin has been changed" in visitor.see(answer.headers["location"])
     assert "The password of tsdbadmin has been changed" not in visitor.see(f"{_base(service)}?done=explode")
+
+
+def test_high_availability_is_offered_where_there_are_hosts_for_it(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    path = f"{_base(service)}/high-availability"
+    assert "High availability" not in visitor.see(_base(service))
+    assert "this backend has one" in visitor.send(path, replicas="1", synchronous="0").text
+    monkeypatch.setattr(visitor.world.backend, "has_standbys", True)
+    assert "no replicas" in visitor.see(_base(service))
+    assert visitor.send(path, replicas="two", synchronous="0").status_code == 422
+    assert visitor.send(path, replicas="2", synchronous="1").status_code == 303
+    eventually(lambda: "2 replicas, 1 synchronous" in visitor.see(_base(service)))
 
 
 def test_the_wal_level_is_set_and_slots_are_shown_with_what_they_retain(visitor: Visitor) -> None:

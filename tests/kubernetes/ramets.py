@@ -23,8 +23,11 @@ _PORTS = 100
 
 
 @contextmanager
-def running_in_cluster(*, archive: bool = False) -> Iterator[tuple[Instance, str]]:
-    """Run `ramet up` with a namespace of its own, whose name is given, too; with `archive` below a prefix of it."""
+def running_in_cluster(*, archive: bool = False, **environment: str) -> Iterator[tuple[Instance, str]]:
+    """Run `ramet up` with a namespace of its own, whose name is given, too; with `archive` below a prefix of it.
+
+    `environment` has further variables.
+    """
     with namespace() as name, open_instance() as ramet:
         first = random.randrange(_NODE_PORTS.start, _NODE_PORTS.stop - _PORTS)
         ramet.services = range(first, first + _PORTS)
@@ -48,6 +51,7 @@ def running_in_cluster(*, archive: bool = False) -> Iterator[tuple[Instance, str
                 "AWS_SECRET_ACCESS_KEY": S3_SECRET,
                 "AWS_REGION": "us-east-1",
             }
+        ramet.environment |= environment
         ramet.up()
         yield ramet, name
 

@@ -102,6 +102,13 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_primary_is_killed(capsys
                 connection.execute("TRUNCATE ledger")
             eventually(lambda: get("cluster", name, namespace)["status"].get("readyInstances") == 2, seconds=120)
         client.wait_ready(service.service_id)
+        with Writer(service, password) as writer:
+            client.resize_service(service.service_id, "500", "1")
+            client.wait_ready(service.service_id)
+            writer.await_rows(50)
+        with capsys.disabled():
+            print(f"resized under a writer: no answer for {writer.longest_gap:.1f} s")
+        assert set(writer.acknowledged) <= set(rows(service, password))
         client.set_ha(service.service_id, 0)
         client.wait_ready(service.service_id)
         assert len(kubectl("get", "pvc", f"--namespace={namespace}", "--output=name").split()) == 1

@@ -1,7 +1,6 @@
 """The cluster enforces network policies: what a policy does not allow does not arrive."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +11,11 @@ from harness.kubernetes.contents import apply, kubectl
 from harness.kubernetes.layout import HOST_ADDRESS, NODE_ADDRESS
 from harness.kubernetes.objects import get, namespace, wait_for
 from harness.waiting import eventually
+from tests.kubernetes.reaching import listening_outside, reaches
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _PORT = 5000
 _SERVE = f"python3 -m http.server {_PORT} --bind 0.0.0.0 --directory /usr/share/zoneinfo"
-_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +31,8 @@ def here() -> Iterator[str]:
 @pytest.fixture
 def outside() -> Iterator[int]:
     """Return a port of this machine, which is outside of the cluster, that accepts connections."""
-    with socket.create_server((HOST_ADDRESS, 0)) as server:
-        threading.Thread(target=_accept, args=(server,), daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def _accept(server: socket.socket) -> None:
-    while True:
-        try:
-            server.accept()[0].close()
-        except OSError:
-            return
+    with listening_outside() as port:
+        yield port
 
 
 def _pod(at: str, name: str) -> dict[str, Any]:
@@ -72,30 +61,20 @@ def _policy(at: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
 
 
-def _reaches(at: str, pod: str, address: str, port: int) -> bool:
-    try:
-        kubectl("exec", pod, f"--namespace={at}", "--", "python3", "-c", _CONNECT, address, str(port))
-    except RuntimeError as refused:
-        if "TimeoutError" not in str(refused):
-            raise
-        return False
-    return True
-
-
 def _address(at: str, pod: str) -> str:
     return str(get("pod", pod, at)["status"]["podIP"])
 
 
 def test_a_pod_without_egress_reaches_nothing_until_its_policy_goes(here: str, outside: int) -> None:
     targets = [(_address(here, "other"), _PORT), (HOST_ADDRESS, outside), (NODE_ADDRESS, 6443)]
-    assert all(_reaches(here, "one", *target) for target in targets)
+    assert all(reaches(here, "one", *target) for target in targets)
     chosen = {"matchLabels": {"name": "one"}}
     apply([_policy(here, "closed", podSelector=chosen, policyTypes=["Egress"])])
-    eventually(lambda: not _reaches(here, "one", *targets[0]), "the policy")
-    assert not any(_reaches(here, "one", *target) for target in targets)
-    assert _reaches(here, "other", *targets[1])
+    eventually(lambda: not reaches(here, "one", *targets[0]), "the policy")
+    assert not any(reaches(here, "one", *target) for target in targets)
+    assert reaches(here, "other", *targets[1])
     kubectl("delete", "networkpolicy", "closed", f"--namespace={here}")
-    eventually(lambda: _reaches(here, "one", *targets[0]), "the end of the policy")
+    eventually(lambda: reaches(here, "one", *targets[0]), "the end of the policy")
 
 
 def test_only_the_pods_that_a_policy_names_come_in(here: str) -> None:
@@ -112,6 +91,6 @@ def test_only_the_pods_that_a_policy_names_come_in(here: str) -> None:
         return False
 
     eventually(host_is_refused, "the policy")
-    assert _reaches(here, "one", *target)
+    assert reaches(here, "one", *target)
     kubectl("delete", "networkpolicy", "guarded", f"--namespace={here}")
     eventually(lambda: not host_is_refused(), "the end of the policy")

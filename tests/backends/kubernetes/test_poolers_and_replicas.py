@@ -1,18 +1,19 @@
 """Standbys, read replicas and poolers, over an API server in memory: what is applied, and what is left."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Primary
-from ramet.backends.kubernetes import poolers
+from ramet.backends.interface.values import Primary, Server
+from ramet.backends.kubernetes import poolers, rolling
 from ramet.backends.kubernetes.backend import KubernetesBackend
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.size import Size
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
 from tests.backends.kubernetes.servers import SHARED
 
 NAME = "ramet-abcdefghij"
@@ -48,7 +49,7 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     backend.replicas.set_standbys(server, 0)
     spec = found.objects[("clusters", NAME)]["spec"]
     assert (spec["instances"], spec["enablePDB"]) == (3, True)
-    assert backend.replicas.set_standbys(server, 0) == "1 volumes are there, and 3 are wanted"
+    eventually(lambda: backend.replicas.set_standbys(server, 0) == "1 volumes are there, and 3 are wanted")
     for n in (2, 3):
         labels = {"cnpg.io/cluster": NAME}
         found.put("persistentvolumeclaims", {"metadata": {"name": f"{NAME}-{n}", "labels": labels}})
@@ -56,6 +57,27 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     backend.replicas.set_standbys(SHARED, 0)
     assert found.objects[("clusters", NAME)]["spec"]["instances"] == 1
     assert SHARED.standbys == NO_STANDBYS
+
+
+def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, backend = made
+    monkeypatch.setattr(rolling, "_WATCH_SECONDS", 0.0)
+    assert not backend.servers.resize(replace(SHARED, size=Size(1000, 2)))
+    server = replace(SHARED, standbys=Standbys(1), size=Size(1000, 2))
+    with pytest.raises(Unavailable, match="0 of 2 servers"):
+        backend.servers.resize(server)
+    limits = {"cpu": "1", "memory": "2Gi"}  # as Kubernetes writes 1000m
+    for n in (1, 2):
+        container = {"name": "postgres", "resources": {"requests": limits, "limits": limits}}
+        metadata = {"name": f"{NAME}-{n}", "labels": {"ramet/service": SHARED.service_id}}
+        found.put("pods", {"metadata": metadata, "spec": {"containers": [container]}, "status": running_pod()})
+    eventually(lambda: is_resized(backend, server), "two servers of the new size")
+
+
+def is_resized(backend: KubernetesBackend, server: Server) -> bool:
+    with suppress(Unavailable):
+        return backend.servers.resize(server)
+    return False
 
 
 def test_replicas_begin_with_a_snapshot_and_have_one_endpoint(made: MADE) -> None:

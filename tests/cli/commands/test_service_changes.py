@@ -22,6 +22,19 @@ def test_a_service_is_renamed_resized_and_set_to_prod(terminal: Terminal) -> Non
     assert (refused.code, "cpu_millis" in refused.err) == (3, True)
 
 
+def test_high_availability_is_set_where_there_are_hosts_for_it(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.made("service", "create", "available")
+    refused = terminal.ramet("service", "set-ha", "available", "1")
+    assert (refused.code, "this backend has one" in refused.err) == (3, True)
+    monkeypatch.setattr(world.backend, "has_standbys", True)
+    changed = terminal.made("service", "set-ha", "available", "2", "--sync", "1")
+    assert changed["ha_replicas"] == {"sync_replica_count": 1, "replica_count": 2}
+    assert "2 replicas, 1 synchronous" in terminal.ramet("service", "get", "available").out
+    assert terminal.made("service", "set-ha", "available", "0")["ha_replicas"]["replica_count"] == 0
+
+
 def test_the_wal_level_is_set_and_the_slots_are_shown(terminal: Terminal, world: World) -> None:
     made = terminal.made("service", "create", "published", "--wal-level", "logical")
     volume = world.backend.volumes[made["service_id"]]

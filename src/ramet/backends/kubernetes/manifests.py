@@ -15,6 +15,7 @@ from ramet.backends.kubernetes.site import GIB, Site
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.endpoints import pooler_host
 from ramet.model.service import ServiceType
+from ramet.model.size import Size
 
 Manifest = Mapping[str, Any]
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
@@ -71,7 +72,7 @@ def cluster(
             },
             "managed": {"services": {"disabledDefaultServices": ["r", "ro"]}},
             **availability.certificates(_server_names(server), server.primary),
-            **_resources(server),
+            "resources": resources_of(server.size),
         },
     }
 
@@ -177,9 +178,9 @@ def _server_names(server: Server) -> list[str]:
     return []
 
 
-def _resources(server: Server) -> dict[str, Any]:
-    size = server.size
+def resources_of(size: Size) -> Manifest:
+    """Return what each instance of a service of a size gets."""
     if size.cpu_millis is None:
-        return {"resources": {"requests": {"cpu": "10m", "memory": "128Mi"}}}
+        return {"requests": {"cpu": "10m", "memory": "128Mi"}}
     wanted = {"cpu": f"{size.cpu_millis}m", "memory": f"{size.memory_gbs}Gi"}
-    return {"resources": {"requests": wanted, "limits": wanted}}
+    return {"requests": wanted, "limits": wanted}

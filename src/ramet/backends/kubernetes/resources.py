@@ -1,9 +1,10 @@
 """The few fields that are read of objects in Kubernetes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG, ResourceDef
+from lightkube.utils.quantity import parse_quantity
 from msgspec import Struct, field
 
 from ramet.model.high_availability import Standbys
@@ -113,16 +114,35 @@ class PodStatus(Struct, frozen=True, rename="camel"):
     init_container_statuses: list[ContainerStatus] = []
 
 
+class Container(Struct, frozen=True):
+    """What a container was made with."""
+
+    name: str
+    resources: dict[str, Any] = {}
+
+
+class PodSpec(Struct, frozen=True):
+    """What a pod was made with."""
+
+    containers: list[Container] = []
+
+
 @_resource("", "v1", "Pod", "pods")
 class Pod(_Named, frozen=True):
     """A pod."""
 
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def is_ready(self) -> bool:
         """Whether Services lead to it."""
         return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    def has_resources(self, wanted: Mapping[str, Any]) -> bool:
+        """Whether PostgreSQL's container was made with these requests and limits."""
+        found = [one.resources for one in self.spec.containers if one.name == "postgres"]
+        return any(_amounts(one) == _amounts(wanted) for one in found)
 
     @property
     def runs(self) -> bool:
@@ -137,6 +157,12 @@ class Pod(_Named, frozen=True):
         states = (f"{one.name} {_state(one)}" for one in found)
         waits = (one.message for one in self.status.conditions if one.type == "PodScheduled" and one.message)
         return f"{self.metadata.name} is {self.status.phase or 'new'}: " + ", ".join([*waits, *states])
+
+
+def _amounts(resources: Mapping[str, Any]) -> dict[tuple[str, str], object]:
+    """Return requests and limits as numbers: Kubernetes writes 1000m as 1."""
+    kinds = ("requests", "limits")
+    return {(kind, name): parse_quantity(text) for kind in kinds for name, text in resources.get(kind, {}).items()}
 
 
 def _state(container: ContainerStatus) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.kubernetes import egress, names, probe, removal, retention, securing, waking
+from ramet.backends.kubernetes import egress, names, probe, removal, retention, rolling, securing, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
@@ -109,8 +109,10 @@ class KubernetesServers:
                 _log.warning("service %s serves without its pooler: %s", server.service_id, error)
 
     def resize(self, server: Server) -> bool:
-        """Return False: the operator replaces the pod, so that the server is stopped and started with its new size."""
-        return False
+        """Replace the instances one after another; return False where there is only one, which is stopped for that."""
+        if server.standbys.count:
+            rolling.resize(self.place, server)
+        return server.standbys.count > 0
 
     def stop(self, server: Server) -> None:
         """Stop the server cleanly, and its pooler before."""
