@@ -8,6 +8,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Source
+from ramet.backends.kubernetes import securing
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
@@ -189,6 +190,19 @@ def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, Kubernete
     with pytest.raises(Failed) as lost:
         backend.restore.capture(replace(FORK, service_id="otherother"), Source(SHARED, snapshot_id="snapshot01"))
     assert lost.value.code == "SNAPSHOT_LOST"
+
+
+def test_a_role_that_the_operator_changes_at_the_same_time_is_taken_over_once_more(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    said = [("", "ERROR:  tuple concurrently updated", 3), ("", "", 0)]
+    found.answer = lambda pod, command, stdin: said.pop(0)
+    securing.take_over(backend.place, SHARED.service_id)
+    said.append(("", "ERROR:  out of memory", 3))
+    with pytest.raises(Unavailable, match="ended with 3"):
+        securing.take_over(backend.place, SHARED.service_id)
 
 
 def test_where_a_job_makes_the_volume_the_fork_names_its_snapshot_until_it_is_open() -> None:

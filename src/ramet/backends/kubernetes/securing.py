@@ -6,6 +6,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.local.sql import connections, read_only_access, roles, securing
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.errors import Unavailable
 from ramet.machine.installation import extension_of
 from ramet.model.service import ServiceType
 
@@ -15,13 +16,25 @@ ALTER ROLE {PLATFORM_ROLE} SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS L
 SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
+_ATTEMPTS = 5
 _DROP_SLOTS = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
 
 
 def secure_new(place: Place, server: Server) -> None:
     """Create the admin, the tenants' database and its extensions; may run again."""
-    place.run_sql(server.service_id, _TAKE_OVER)
+    take_over(place, server.service_id)
     roles.bootstrap(place.paths(server), server.verifier, _extensions(place, server.service_type), server.wal_level)
+
+
+def take_over(place: Place, service_id: str) -> None:
+    """Make the platform's role a superuser; the operator gives it a password at about the same time."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            place.run_sql(service_id, _TAKE_OVER)
+            return
+        except Unavailable as error:
+            if "tuple concurrently updated" not in error.details or attempt == _ATTEMPTS:
+                raise
 
 
 def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, Any]:
