@@ -33,7 +33,7 @@ def within_limits(plane: Plane, tx: sa.Connection, new: list[Service], parent: S
     those of the caller's key. Ports are reserved before: so no other request adds services at the same time.
     """
     limits = _limits(tx, new[0].project_id)
-    check_quotas(plane.caller, tx, limits, new)
+    check_quotas(plane.caller, tx, new)
     return new if parent is None else [_limited_fork(plane, limits, one, parent) for one in new]
 
 

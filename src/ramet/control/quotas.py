@@ -1,36 +1,147 @@
 """What a project, and one key of it, may have at once: checked in the transaction that adds to it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.errors import Exhausted
+from ramet.control.plane import Plane
+from ramet.errors import Exhausted, NotFound
 from ramet.model.keys import ApiKey
-from ramet.model.project import ProjectLimits
 from ramet.model.quota import Quota
 from ramet.model.service import Service
-from ramet.store import services
+from ramet.model.size import Size
+from ramet.store import projects, quotas, services
+from ramet.store.quotas import Holding
+
+_MB_PER_GB = 1024
+_NAMED = 3
 
 
-def check_quotas(caller: ApiKey | None, tx: sa.Connection, limits: ProjectLimits, new: Sequence[Service]) -> None:
+@dataclass(frozen=True)
+class Use:
+    """What services use up, in the units of a quota. `holdings` are those that have it."""
+
+    services: int
+    forks: int
+    cpu_millis: int
+    memory_gbs: int
+    storage_gbs: float
+    holdings: Sequence[Holding] = ()
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """Who has a quota, and who can raise it."""
+
+    name: str
+    code: str
+    remedy: str
+
+
+def use_of(tx: sa.Connection, project_id: str, made_by: str | None = None) -> Use:
+    """Return what the services of a project, or those that a key made, use up."""
+    found = quotas.list_holdings(tx, project_id, made_by)
+    own = [one for one in found if not one.is_replica_set]
+    return Use(
+        len(own),
+        sum(one.is_fork for one in own),
+        sum(one.cpu_millis for one in found),
+        sum(one.memory_gbs for one in found),
+        round(sum(one.storage_mb for one in found) / _MB_PER_GB, 3),
+        found,
+    )
+
+
+def project_use(plane: Plane, project_id: str) -> Use:
+    """Return what the services of a project use up."""
+    with plane.store.read() as tx:
+        return use_of(tx, project_id)
+
+
+def check_quotas(caller: ApiKey | None, tx: sa.Connection, new: Sequence[Service]) -> None:
     """Raise Exhausted when a project, or the caller's key, would have more than it may with these new services."""
-    project_id, forks = new[0].project_id, sum(one.origin is not None for one in new)
-    has, has_forks = services.count_live(tx, project_id)
-    _check_counts("The project", limits, has + len(new), has_forks + forks)
+    sizes, forks = [one.size for one in new], sum(one.origin is not None for one in new)
+    _check(caller, tx, new[0].project_id, sizes, services=len(new), forks=forks)
+
+
+def check_growth(plane: Plane, tx: sa.Connection, service: Service, more: Size) -> None:
+    """Raise Exhausted when what a service gets in addition is over the quota of its project.
+
+    Over that of the key that made it, too, where that key asks for it.
+    """
+    services.take_turn(tx)
+    is_own = plane.caller is not None and service.made_by == plane.caller.public_key
+    _check(plane.caller if is_own else None, tx, service.project_id, [more])
+
+
+def _check(
+    caller: ApiKey | None,
+    tx: sa.Connection,
+    project_id: str,
+    sizes: Sequence[Size],
+    *,
+    services: int = 0,
+    forks: int = 0,
+) -> None:
+    project = projects.get_project(tx, project_id)
+    if project is None:
+        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+    of_project = _Owner("The project", "PROJECT_LIMIT", "raise the limit on the host with 'ramet project limits'")
+    owners: list[tuple[_Owner, Quota, str | None]] = [(of_project, project.limits, None)]
     if caller is not None and caller.project_id == project_id:
-        has, has_forks = services.count_live(tx, project_id, made_by=caller.public_key)
-        _check_counts(f"Key {caller.public_key}", caller.limits, has + len(new), has_forks + forks)
+        key = caller.public_key
+        remedy = f"let an admin raise the limit with 'ramet key update {key}'"
+        owners.append((_Owner(f"Key {key}", "KEY_LIMIT", remedy), caller.limits, key))
+    for owner, quota, made_by in owners:
+        if not _is_unlimited(quota):
+            _check_one(owner, quota, use_of(tx, project_id, made_by), sizes, services, forks)
 
 
-def _check_counts(whose: str, quota: Quota, services: int, forks: int) -> None:
-    """Raise Exhausted when a project or key would have more services, or forks among them, than it may."""
-    for name, what, most, wanted in (
-        ("max_services", "services", quota.max_services, services),
-        ("max_forks", "forks", quota.max_forks, forks),
+def _is_unlimited(quota: Quota) -> bool:
+    limits = (quota.max_services, quota.max_forks, quota.max_cpu_millis, quota.max_memory_gbs, quota.max_storage_gbs)
+    return all(most is None for most in limits)
+
+
+def _check_one(owner: _Owner, quota: Quota, use: Use, sizes: Sequence[Size], services: int, forks: int) -> None:
+    cpu = sum(one.cpu_millis or 0 for one in sizes)
+    memory = sum(one.memory_gbs or 0 for one in sizes)
+    for name, unit, most, has, more in (
+        ("max_services", "services", quota.max_services, use.services, services),
+        ("max_forks", "forks", quota.max_forks, use.forks, forks),
+        ("max_cpu_millis", "thousandths of a core", quota.max_cpu_millis, use.cpu_millis, cpu),
+        ("max_memory_gbs", "GB of memory", quota.max_memory_gbs, use.memory_gbs, memory),
     ):
-        if most is not None and wanted > most:
+        if most is not None and more and has + more > most:
+            users = _users(use, name)
             raise Exhausted(
-                "PROJECT_LIMIT" if whose == "The project" else "KEY_LIMIT",
-                f"{whose} may have {most} {what}, and would have {wanted} ({name})",
-                "Delete some, or raise the limit on the host with 'ramet project limits'.",
+                owner.code,
+                f"{owner.name} may have {most} {unit}, and would have {has + more} ({name}){users}",
+                f"Delete some{', or make them smaller' if name in ('max_cpu_millis', 'max_memory_gbs') else ''},"
+                f" or {owner.remedy}.",
             )
+    if quota.max_storage_gbs is not None and services and use.storage_gbs >= quota.max_storage_gbs:
+        raise Exhausted(
+            owner.code,
+            f"{owner.name} may have {quota.max_storage_gbs} GB on disk (max_storage_gbs), and has"
+            f" {use.storage_gbs:.1f}{_users(use, 'max_storage_gbs')}",
+            f"Delete some, or {owner.remedy}.",
+        )
+
+
+def _users(use: Use, name: str) -> str:
+    """Name what uses up most of a limit; "" where nothing does."""
+    amounts = {
+        "max_services": [int(not one.is_replica_set) for one in use.holdings],
+        "max_forks": [int(one.is_fork) for one in use.holdings],
+        "max_cpu_millis": [one.cpu_millis for one in use.holdings],
+        "max_memory_gbs": [one.memory_gbs for one in use.holdings],
+        "max_storage_gbs": [one.storage_mb for one in use.holdings],
+    }[name]
+    pairs = sorted(zip(amounts, use.holdings, strict=True), key=lambda pair: pair[0], reverse=True)
+    holding = [one.name for amount, one in pairs if amount]
+    if not holding:
+        return ""
+    verb = "it has" if name in ("max_services", "max_forks") else "most of it is used by"
+    more = f" and {len(holding) - _NAMED} more" if len(holding) > _NAMED else ""
+    return f"; {verb} {', '.join(holding[:_NAMED])}{more}"

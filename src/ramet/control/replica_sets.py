@@ -8,6 +8,7 @@ from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database, submit_pooler
 from ramet.control.ports import endpoint_host, free_ports, reserve_ports
+from ramet.control.quotas import check_growth
 from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
@@ -15,7 +16,7 @@ from ramet.model.environment import Environment
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
 from ramet.model.service import Service, check_name, status_of
-from ramet.model.size import Size, parse_size
+from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import server_of
@@ -54,6 +55,7 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         check_stays_awake(parent, "read replicas")
         _check_nodes(tx, parent, request.nodes)
+        check_growth(plane, tx, parent, more_than(size, Size(), request.nodes))
         ports = reserve_ports(plane, tx, free, request.nodes + (request.nodes > 1))
         made = _plan(plane, parent, request, size, ports)
         replica_sets.insert_set(tx, made)
@@ -90,6 +92,7 @@ def resize_set(
         found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
+        check_growth(plane, tx, parent, more_than(size, found.size, len(found.nodes)))
         replica_sets.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, ProcedureName.RESIZE_REPLICAS, ResizeReplicasState(before=stored_size(found.size)))
         return _find(plane, tx, parent, set_id)

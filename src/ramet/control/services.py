@@ -25,6 +25,7 @@ from ramet.control.lookup import (
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.protection import check_unprotected
+from ramet.control.quotas import check_growth
 from ramet.control.requests import Accepted, Amount, CreateRequest, kept
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid
@@ -34,7 +35,7 @@ from ramet.model.high_availability import with_standbys
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, ServiceType, check_name, status_of
-from ramet.model.size import Size, parse_size
+from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import Status
 from ramet.model.wal_level import with_wal_level
 from ramet.procedures.servers import server_of
@@ -147,6 +148,7 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", CHANGEABLE)
+        check_growth(plane, tx, service, more_than(size, service.size))
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
         changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
     return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation

@@ -25,6 +25,13 @@ class Size(Struct, frozen=True, gc=False):
         return self.cpu_millis is None
 
 
+def more_than(size: Size, before: Size, times: int = 1) -> Size:
+    """Return by how much a size is more than another one, for so many servers; what is less counts as nothing."""
+    cpu = max(0, (size.cpu_millis or 0) - (before.cpu_millis or 0))
+    memory = max(0, (size.memory_gbs or 0) - (before.memory_gbs or 0))
+    return Size(cpu * times, memory * times)
+
+
 def parse_size(cpu_millis: str | int | None, memory_gbs: str | int | None, inherited: Size, host: Size) -> Size:
     """Return the size asked for, taking what is None from `inherited`.
 

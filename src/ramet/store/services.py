@@ -179,19 +179,6 @@ def that_may_sleep(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]
 
 
-def count_live(tx: sa.Connection, project_id: str, *, made_by: str | None = None) -> tuple[int, int]:
-    """Return how many services of a project are neither deleted nor failed, and how many of them are forks.
-
-    With `made_by` those that this key made.
-    """
-    counts = sa.select(sa.func.count(), sa.func.count(service.c.parent_service_id))
-    wanted = _LIVE & (service.c.project_id == project_id)
-    if made_by is not None:
-        wanted &= service.c.made_by == made_by
-    everything, forks = tx.execute(counts.where(wanted)).one()
-    return everything, forks
-
-
 def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
     """Return the forks that were made of a service to try an upgrade, deleted ones among them, newest first."""
     version = service.c.report["upgrade"]["to_version"].as_string()
@@ -240,9 +227,14 @@ def used_ports(tx: sa.Connection) -> set[int]:
 
     No other writer runs before the transaction ends, so a port that is free stays free until it is reserved.
     """
+    take_turn(tx)
+    return {port for row in tx.execute(_PORTS) for port in row if port is not None} | replica_sets.used_ports(tx)
+
+
+def take_turn(tx: sa.Connection) -> None:
+    """Let no other transaction that adds services run before this one ends; on SQLite no other writer does anyway."""
     if tx.dialect.name == "postgresql":
         tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PORTS_LOCK})
-    return {port for row in tx.execute(_PORTS) for port in row if port is not None} | replica_sets.used_ports(tx)
 
 
 def add_hold(tx: sa.Connection, service_id: str, operation_id: str) -> None:

@@ -18,9 +18,11 @@ from ramet.api.schemas.account import (
     Logout,
     Project,
     ProjectLimits,
+    QuotaUse,
     TrackEvent,
 )
 from ramet.control.key_limits import list_parents
+from ramet.control.quotas import project_use
 from ramet.control.recording import UNRECORDED
 from ramet.model import project as model
 from ramet.model.keys import ApiKey
@@ -41,18 +43,14 @@ def list_projects(projects: ProjectVerbs, request: Request[Any, ApiKey, Any]) ->
     summary="Get the limits of a project",
     tags=["Projects"],
 )
-def get_project_limits(projects: ProjectVerbs, project_id: ProjectId) -> Response[ProjectLimits]:
-    """How many services and forks the project may have, and how long its forks may live."""
-    limits = projects.get_project(project_id).limits
-    return answer(
-        ProjectLimits(
-            limits.fork_ttl_seconds,
-            limits.max_fork_ttl_seconds,
-            limits.max_services,
-            limits.max_forks,
-            limits.fork_sleep_after_seconds,
-        )
-    )
+def get_project_limits(
+    plane: PlaneDependency, projects: ProjectVerbs, project_id: ProjectId
+) -> Response[ProjectLimits]:
+    """What the project may have, what its services use up of that, and how long its forks may live."""
+    limits, use = projects.get_project(project_id).limits, project_use(plane, project_id)
+    known = {name: getattr(limits, name) for name in limits.__struct_fields__}
+    used = QuotaUse(use.services, use.forks, use.cpu_millis, use.memory_gbs, use.storage_gbs)
+    return answer(ProjectLimits(**known, used=used))
 
 
 @read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])

@@ -11,7 +11,6 @@ from ramet.api.parameters import ProjectId, PublicKeyInPath
 from ramet.api.responses import OF_PROJECT, ProjectVerbs, answer, change, create, empty, read, remove, router_of, update
 from ramet.api.schemas.keys import Key, KeyCreate, KeyRotate, KeyUpdate, KeyWithSecret
 from ramet.model.keys import ApiKey, KeyLimits
-from ramet.model.passwords import Secret
 from ramet.model.timestamps import parse_timestamp
 
 _LIMITS = tuple(field.name for field in msgspec.structs.fields(KeyLimits))
@@ -21,7 +20,7 @@ _OWN = ("name", "expires_at")
 @read("/keys", operation_id="getKeys", summary="List the keys of a project")
 def list_keys(projects: ProjectVerbs, project_id: ProjectId) -> Response[list[Key]]:
     """Every key of the project, in the order of their creation, revoked ones too."""
-    return answer([key_shape(each) for each in projects.list_keys(project_id)])
+    return answer([Key.of(each) for each in projects.list_keys(project_id)])
 
 
 @create("/keys", operation_id="createKey", summary="Make a key")
@@ -39,13 +38,13 @@ def create_key(
         limits=msgspec.convert(given, KeyLimits),
         made_by=request.auth.public_key,
     )
-    return answer(_with_secret(made, secret), 201)
+    return answer(KeyWithSecret.with_secret(made, secret), 201)
 
 
 @read("/keys/{public_key:str}", operation_id="getKey", summary="Get a key")
 def get_key(projects: ProjectVerbs, project_id: ProjectId, public_key: PublicKeyInPath) -> Response[Key]:
     """One key of the project."""
-    return answer(key_shape(projects.get_key(project_id, public_key)))
+    return answer(Key.of(projects.get_key(project_id, public_key)))
 
 
 @update("/keys/{public_key:str}", operation_id="updateKey", summary="Change a key")
@@ -58,7 +57,7 @@ def update_key(
         changes["expires_at"] = parse_timestamp("expires_at", changes["expires_at"])
     if "parents" in changes:
         changes["parents"] = tuple(changes["parents"])
-    return answer(key_shape(projects.change_key(project_id, public_key, projects.clock(), **changes)))
+    return answer(Key.of(projects.change_key(project_id, public_key, projects.clock(), **changes)))
 
 
 @change("/keys/{public_key:str}/rotate", operation_id="rotateKey", summary="Give a key another secret")
@@ -70,7 +69,7 @@ def rotate_key(
 ) -> Response[KeyWithSecret]:
     """Give a key another secret; the present one is accepted for a while, too. Only this response contains it."""
     overlap = (data or KeyRotate()).overlap_seconds
-    return answer(_with_secret(*projects.rotate_key(project_id, public_key, overlap, projects.clock())))
+    return answer(KeyWithSecret.with_secret(*projects.rotate_key(project_id, public_key, overlap, projects.clock())))
 
 
 @remove("/keys/{public_key:str}", operation_id="revokeKey", summary="Revoke a key")
@@ -78,30 +77,6 @@ def revoke_key(projects: ProjectVerbs, project_id: ProjectId, public_key: Public
     """Revoke a key, and end its sessions in the console. Services that it has made stay."""
     projects.revoke_key_of(project_id, public_key, projects.clock())
     return empty(204)
-
-
-def key_shape(key: ApiKey) -> Key:
-    """Return what clients see of a key."""
-    return msgspec.convert(_fields(key), Key)
-
-
-def _with_secret(key: ApiKey, secret: Secret) -> KeyWithSecret:
-    return msgspec.convert(_fields(key) | {"secret_key": secret.reveal()}, KeyWithSecret)
-
-
-def _fields(key: ApiKey) -> dict[str, Any]:
-    limits: dict[str, Any] = msgspec.to_builtins(key.limits)
-    return limits | {
-        "public_key": key.public_key,
-        "name": key.name,
-        "role": key.role,
-        "created": key.created_at,
-        "expires_at": key.expires_at,
-        "last_used": key.used_at,
-        "revoked": key.revoked_at,
-        "previous_secret_until": key.previous_until,
-        "made_by": key.made_by,
-    }
 
 
 keys_router = router_of(__name__, "Keys", OF_PROJECT)

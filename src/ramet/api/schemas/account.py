@@ -15,6 +15,16 @@ class Project(Struct, frozen=True):
     name: str
 
 
+class QuotaUse(Struct, frozen=True):
+    """What the services of a project use up of its limits now; their space as it was measured last."""
+
+    services: int
+    forks: int
+    cpu_millis: int
+    memory_gbs: int
+    storage_gbs: float
+
+
 class ProjectLimits(Struct, frozen=True):
     """What a project may have; null: no limit. `ramet project limits` changes them on the host."""
 
@@ -25,6 +35,10 @@ class ProjectLimits(Struct, frozen=True):
     fork_sleep_after_seconds: Annotated[
         int | None, Meta(description="When forks fall asleep that are requested without a time.")
     ]
+    max_cpu_millis: int | None
+    max_memory_gbs: int | None
+    max_storage_gbs: int | None
+    used: QuotaUse
 
 
 class AuthInfoProject(Struct, frozen=True):

@@ -1,12 +1,15 @@
 """The schemas of API keys."""
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Body, Identifier, Name, Timestamp
 from ramet.control.keys import LONGEST_OVERLAP_SECONDS
+from ramet.model.keys import ApiKey
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS
+from ramet.model.passwords import Secret
 from ramet.model.rights import Role
 
 _AMOUNT = {"minimum": 0}
@@ -78,11 +81,21 @@ class Key(Struct, frozen=True, omit_defaults=True):
     max_memory_gbs: MaxMemory | None = None
     max_storage_gbs: MaxStorage | None = None
 
+    @classmethod
+    def of(cls, key: ApiKey) -> Self:
+        """Return what clients see of a key."""
+        return msgspec.convert(_fields(key), cls)
+
 
 class KeyWithSecret(Key, frozen=True, omit_defaults=True, kw_only=True):
     """An API key with its secret, which no other response contains."""
 
     secret_key: str
+
+    @classmethod
+    def with_secret(cls, key: ApiKey, secret: Secret) -> Self:
+        """Return what its maker sees of a key, this once."""
+        return msgspec.convert(_fields(key) | {"secret_key": secret.reveal()}, cls)
 
 
 class KeyCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,3 +131,18 @@ class KeyRotate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another secret for an API key."""
 
     overlap_seconds: Overlap = 3600
+
+
+def _fields(key: ApiKey) -> dict[str, Any]:
+    limits: dict[str, Any] = msgspec.to_builtins(key.limits)
+    return limits | {
+        "public_key": key.public_key,
+        "name": key.name,
+        "role": key.role,
+        "created": key.created_at,
+        "expires_at": key.expires_at,
+        "last_used": key.used_at,
+        "revoked": key.revoked_at,
+        "previous_secret_until": key.previous_until,
+        "made_by": key.made_by,
+    }

@@ -85,7 +85,7 @@ _COMMANDS = {
     "webhook": "commands.events:webhook_group",
     "audit": "commands.audit:audit_group",
     "project": "commands.projects:project_group",
-    "key": "commands.projects:key_group",
+    "key": "commands.keys:key_group",
     "config": "commands.config:config_group",
     "completion": "commands.completion:completion",
 }

@@ -1,4 +1,4 @@
-"""`ramet project` and `ramet key`: they open the store of a data directory, so they need no key themselves."""
+"""`ramet project`: it opens the store of a data directory, so it needs no key itself."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,13 +14,11 @@ from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.serving import default_url
 from ramet.cli.ui.durations import Duration, local_time
-from ramet.cli.ui.options import FILE, data_option, find_named, output_option
-from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
-from ramet.cli.user_files.credentials import Credentials, write_credentials
+from ramet.cli.ui.options import data_option, find_named, output_option
+from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Invalid
-from ramet.model.keys import ApiKey
 from ramet.model.project import Project
 from ramet.redaction import shown_fields
 from ramet.settings import load_settings
@@ -48,11 +46,6 @@ def project_group() -> None:
     """Create and list projects. This works on the host of the data directory only."""
 
 
-@click.group("key")
-def key_group() -> None:
-    """Create, list and revoke API keys. This works on the host of the data directory only."""
-
-
 @project_group.command("list")
 @output_option
 @data_option
@@ -63,7 +56,7 @@ def list_projects(output: str, data_dir: Path | None) -> None:
     Example:
       ramet project list
     """
-    with _projects(data_dir) as projects:
+    with existing_projects(data_dir) as projects:
         found = projects.list_projects()
     rows = [(one.id, one.name, local_time(one.created_at)) for one in found]
     print_result([_project(one) for one in found], output, lambda: print_rows(("id", "name", "created"), rows))
@@ -80,7 +73,7 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
     Example:
       ramet project create analytics
     """
-    with _projects(data_dir) as projects:
+    with existing_projects(data_dir) as projects:
         made = projects.create_project(name, utc_now())
     print_result(_project(made), output, lambda: print_pairs([("id", made.id), ("name", made.name)]))
     if output == "table":
@@ -93,6 +86,9 @@ def create_project(name: str, output: str, data_dir: Path | None) -> None:
 @click.option("--max-fork-ttl", type=LimitOrNone(Duration()), default=UNSET, help="Longest life span of a fork.")
 @click.option("--max-services", type=LimitOrNone(click.INT), default=UNSET, help="Most services, forks included.")
 @click.option("--max-forks", type=LimitOrNone(click.INT), default=UNSET, help="Most forks.")
+@click.option("--max-cpu-millis", type=LimitOrNone(click.INT), default=UNSET, help="Most thousandths of a core in all.")
+@click.option("--max-memory-gbs", type=LimitOrNone(click.INT), default=UNSET, help="Most gigabytes of memory in all.")
+@click.option("--max-storage-gbs", type=LimitOrNone(click.INT), default=UNSET, help="Most gigabytes on disk in all.")
 @click.option("--fork-sleep-after", type=LimitOrNone(Duration()), default=UNSET, help="When unused forks fall asleep.")
 @output_option
 @data_option
@@ -100,11 +96,10 @@ def project_limits(
     project: str | None,
     fork_ttl: int | UnsetType | None,
     max_fork_ttl: int | UnsetType | None,
-    max_services: int | UnsetType | None,
-    max_forks: int | UnsetType | None,
     fork_sleep_after: int | UnsetType | None,
     output: str,
     data_dir: Path | None,
+    **quota: int | UnsetType | None,
 ) -> None:
     """Show or change what a project may have. 'none' removes a limit. Services that exist are not affected.
 
@@ -118,83 +113,21 @@ def project_limits(
     given = {
         "fork_ttl_seconds": fork_ttl,
         "max_fork_ttl_seconds": max_fork_ttl,
-        "max_services": max_services,
-        "max_forks": max_forks,
+        **quota,
         "fork_sleep_after_seconds": fork_sleep_after,
     }
     changes = {name: value for name, value in given.items() if value is not UNSET}
-    with _projects(data_dir) as projects:
-        project_id = _project_id(projects, project)
+    with existing_projects(data_dir) as projects:
+        project_id = project_id_of(projects, project)
         limits = projects.change_limits(project_id, changes) if changes else projects.get_project(project_id).limits
     shown = {name: getattr(limits, name) for name in given}
     pairs = [(name, "none" if value is None else str(value)) for name, value in shown.items()]
     print_result(shown, output, lambda: print_pairs(pairs))
 
 
-@key_group.command("list")
-@click.option("--project", help="Project, by name or id.  [default: the only one]")
-@output_option
-@data_option
-def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
-    """List the keys of a project, including revoked keys.
-
-    \b
-    Example:
-      ramet key list
-    """
-    with _projects(data_dir) as projects:
-        found = projects.list_keys(_project_id(projects, project))
-    columns = ("public key", "name", "created", "revoked")
-    rows = [(one.public_key, one.name, local_time(one.created_at), local_time(one.revoked_at)) for one in found]
-    print_result([_key(one) for one in found], output, lambda: print_rows(columns, rows))
-
-
-@key_group.command("create")
-@click.option("--project", help="Project, by name or id.  [default: the only one]")
-@click.option("--name", default="ramet key create", help="Name of the key.")
-@click.option("--credentials-file", type=FILE, help="Write the key to this file instead of printing it.")
-@output_option
-@data_option
-def create_key(
-    project: str | None, name: str, credentials_file: Path | None, output: str, data_dir: Path | None
-) -> None:
-    """Create a key for a project. Its secret cannot be shown again.
-
-    \b
-    Examples:
-      ramet key create --name ci
-      ramet key create --project rp1pz7uyae --credentials-file ci.json
-    """
-    with _projects(data_dir) as projects:
-        key, secret = projects.create_key(_project_id(projects, project), name, utc_now())
-    made = Credentials(_address(data_dir), key.project_id, key.public_key, secret.reveal())
-    if credentials_file is not None:
-        write_credentials(credentials_file, made)
-        say(f"The key is saved in {credentials_file}.")
-    elif output != "table":
-        print_data(made, output)
-    else:
-        print_pairs([("project", made.project_id), ("public key", made.public_key), ("secret key", made.secret_key)])
-        say("The secret cannot be shown again.")
-
-
-@key_group.command("revoke")
-@click.argument("public_key")
-@data_option
-def revoke_key(public_key: str, data_dir: Path | None) -> None:
-    """Revoke a key: requests with it are refused from now on.
-
-    \b
-    Example:
-      ramet key revoke RK3X9…
-    """
-    with _projects(data_dir) as projects:
-        projects.revoke_key(public_key, utc_now())
-    say(f"{public_key} is revoked.")
-
-
 @contextmanager
-def _projects(data_dir: Path | None) -> Iterator[Projects]:
+def existing_projects(data_dir: Path | None) -> Iterator[Projects]:
+    """Open the store of a data directory for a command."""
     context = click.get_current_context()
     act = on_host(context.command_path, **_said(context.params))
     with closing(open_store(existing_data_dir(data_dir), migrates=False)) as store, acting(act):
@@ -206,7 +139,8 @@ def _said(params: dict[str, Any]) -> dict[str, object]:
     return shown_fields({name: value for name, value in params.items() if name not in _UNSAID})
 
 
-def _project_id(projects: Projects, given: str | None) -> str:
+def project_id_of(projects: Projects, given: str | None) -> str:
+    """Return the id of the project with a name or id, or of the only one. Raises NotFound, Invalid."""
     known = projects.list_projects()
     if given is not None:
         return find_named(known, given, "project", "See 'ramet project list'.").id
@@ -215,7 +149,8 @@ def _project_id(projects: Projects, given: str | None) -> str:
     return known[0].id
 
 
-def _address(data_dir: Path | None) -> str:
+def address_of(data_dir: Path | None) -> str:
+    """Return the address of the interface of a data directory."""
     settings = load_settings(data_dir=data_dir)
     found = instance.running(settings.data_dir)
     return default_url(settings.host, settings.port) if found is None else found.base_url
@@ -223,14 +158,3 @@ def _address(data_dir: Path | None) -> str:
 
 def _project(project: Project) -> dict[str, str]:
     return {"id": project.id, "name": project.name, "created": project.created_at.isoformat()}
-
-
-def _key(key: ApiKey) -> dict[str, str | None]:
-    revoked = None if key.revoked_at is None else key.revoked_at.isoformat()
-    return {
-        "public_key": key.public_key,
-        "project_id": key.project_id,
-        "name": key.name,
-        "created": key.created_at.isoformat(),
-        "revoked": revoked,
-    }

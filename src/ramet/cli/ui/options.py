@@ -97,7 +97,7 @@ def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
             known, remedy = client.list_deleted_services(), "See 'ramet service list --deleted'."
             parent_id = find_named(known, service, "deleted service", remedy, id_field="service_id").service_id
         else:
-            parent_id = find_service(client, service).service_id
+            parent_id = _find_parent(client, service)
         return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
 
     return click.argument("service", shell_complete=complete_service)(with_client(found))
@@ -125,6 +125,18 @@ def find_service(client: Client, service: str) -> Service:
             if error.status != 404:
                 raise
     return find_named(client.list_services(), service, "service", "See 'ramet service list'.", id_field="service_id")
+
+
+def _find_parent(client: Client, service: str) -> str:
+    """Return the id of a service to fork; the key of a forker may fork services that it does not see."""
+    try:
+        return find_service(client, service).service_id
+    except NotFound:
+        parents = client.auth_info().api_key.parents or []
+        if not parents:
+            raise
+        named = find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
+        return named.service_id
 
 
 def parent_of_replica(service: Service) -> str | None:
