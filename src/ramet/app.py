@@ -33,6 +33,7 @@ from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
 from ramet.control.duties.life_spans import LifeSpans
+from ramet.control.duties.logins import EndedLogins
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
@@ -286,6 +287,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("upgrades", 60.0, Upgrades(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
+        Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
         Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),

@@ -33,7 +33,6 @@ SPECIAL = {
     "environment": "PROD",
     "kind": "MANUAL",
     "status": "RUNNING",
-    "role": "VIEWER",
     "nodes": [["node123456", 5433]],
     "fork_strategy": "PITR",
     "archive_gaps": [{"begins_at": TIME.isoformat(), "ends_at": None, "reason": "WAL was lost"}],

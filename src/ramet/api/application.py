@@ -36,6 +36,7 @@ from ramet.api.routes.health import livez, readyz
 from ramet.api.routes.imports import imports_router
 from ramet.api.routes.keys import keys_router
 from ramet.api.routes.life_spans import life_spans_router
+from ramet.api.routes.logins import logins_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
 from ramet.api.routes.operations import operations_router
@@ -79,6 +80,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     logs_router,
     metrics_router,
     keys_router,
+    logins_router,
     list_projects,
     get_project_limits,
     get_auth_info,

@@ -1,15 +1,17 @@
-"""The API keys of the project."""
+"""The API keys of the project, and their logins in the databases of services."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from ramet.api.schemas.keys import Key, KeyWithSecret
+from ramet.api.schemas.logins import Login, LoginWithPassword
 from ramet.client.connection import Connection
+from ramet.model.login import USUAL_SECONDS
 from ramet.model.rights import Role
 
 
 class Keys(Connection):
-    """The operations on keys, for keys of admins."""
+    """The operations on keys, for those of admins, and on logins."""
 
     def list_keys(self) -> list[Key]:
         """Return the keys of the project, oldest first, revoked ones too."""
@@ -48,6 +50,15 @@ class Keys(Connection):
         """Give a key another secret, which only this returns; the present one is accepted for a while, too."""
         body = {"overlap_seconds": overlap_seconds}
         return self.call("POST", self.project_path("keys", public_key, "rotate"), KeyWithSecret, body)
+
+    def create_login(self, service_id: str, ttl_seconds: int = USUAL_SECONDS) -> LoginWithPassword:
+        """Make a role of the key in the database of a service; only this returns its password."""
+        body = {"ttl_seconds": ttl_seconds}
+        return self.call("POST", self.path(service_id, "logins"), LoginWithPassword, body)
+
+    def list_logins(self, service_id: str) -> list[Login]:
+        """Return the logins of a service that have not ended: those of the key, and for an admin all."""
+        return self.call("GET", self.path(service_id, "logins"), list[Login])
 
     def revoke_key(self, public_key: str) -> None:
         """Revoke a key."""

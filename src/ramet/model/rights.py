@@ -55,6 +55,7 @@ _OPERATIONS: Mapping[Right, str] = {
         getServiceMetricsSeries getServiceOperations getServices getSnapshots getUpgrade getUpgrades
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
+    Right.CONNECT: "createLogin getLogins",
     Right.FORK: "forkService forkServices",
     Right.KEEP: "deleteService extendService renameService startService stopService updateLabels updatePassword",
     Right.CHANGE: """

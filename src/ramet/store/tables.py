@@ -68,6 +68,10 @@ snapshot = _table(
     id! service_id:service.id+ kind name? taken_at:time start_lsn end_lsn timeline:int next_xid:bigint size_bytes:bigint
     """,
 )
+login = _table(
+    "login",
+    "role! service_id:service.id+ public_key:api_key.public_key read_only:bool created_at:time expires_at:time",
+)
 hold = _table("hold", "service_id:service.id! operation_id:operation.id!+")
 idempotency = _table(
     "idempotency", "project_id:project.id! key_digest! body_digest service_id:service.id created_at:time+"

@@ -9,6 +9,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
+from ramet.backends.interface.logins import Logins
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
@@ -33,6 +34,7 @@ PROTOCOLS = (
     Subscriptions,
     Replacements,
     Endpoints,
+    Logins,
 )
 MOST_METHODS = 15
 

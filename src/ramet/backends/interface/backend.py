@@ -11,6 +11,7 @@ from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
+from ramet.backends.interface.logins import Logins
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
@@ -52,6 +53,10 @@ class Backend(Protocol):
     @property
     def archive(self) -> Archive:
         """The off-host archive."""
+
+    @property
+    def logins(self) -> Logins:
+        """Logins of single people and programs."""
 
     @property
     def sources(self) -> Sources:

@@ -15,6 +15,7 @@ from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.archive import KubernetesArchive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.host import KubernetesHost
+from ramet.backends.kubernetes.logins import KubernetesLogins
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
 from ramet.backends.kubernetes.replicas import KubernetesReplicas
 from ramet.backends.kubernetes.replication import KubernetesReplication
@@ -33,6 +34,7 @@ class KubernetesBackend:
         self.poolers = KubernetesPoolers(place)
         self.servers = KubernetesServers(place, self.poolers)
         self.restore = KubernetesRestore(place)
+        self.logins = KubernetesLogins(place)
         self.replication = KubernetesReplication(place)
         restores = "restores in place, resets and rewinds: fork the service instead"
         sources = "services that follow a database elsewhere"

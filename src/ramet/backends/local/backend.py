@@ -13,6 +13,7 @@ from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
 from ramet.backends.local.host.paths import digest_of, layout_of, sweep_sockets
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.off_host.archive import LocalArchive, installation_id
 from ramet.backends.local.pooler.pooler import Poolers
@@ -57,6 +58,7 @@ class LocalBackend:
     replicas = _part(lambda it: LocalReplicas(it.instances, it.pool))
     sources = _part(lambda it: LocalSources(it.instances, it.pool, it.vault))
     subscriptions = _part(lambda it: LocalSubscriptions(it.instances, it.vault))
+    logins = _part(lambda it: LocalLogins(it.instances))
     replication = _part(lambda it: LocalReplication(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))

@@ -10,6 +10,7 @@ from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.endpoints import MemoryEndpoints
 from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
+from ramet.backends.memory.logins import MemoryLogins
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.backends.memory.replicas import MemoryReplicas
@@ -36,6 +37,7 @@ class MemoryBackend(Memory):
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
         self.subscriptions = MemorySubscriptions(self, self.sources)
+        self.logins = MemoryLogins(self)
         self.replication = MemoryReplication(self)
         self.upgrades = MemoryUpgrades(self)
         self.followers = MemoryFollowers(self)

@@ -56,6 +56,7 @@ class Volume:
     held: bool = False
     slots: set[str] = field(default_factory=set)
     replicates: bool = False
+    logins: dict[str, bool] = field(default_factory=dict)
     pg_major: int | None = None
     is_prepared: bool = False
     has_data: bool = True

@@ -58,6 +58,7 @@ _DATABASE_COMMANDS = {
     "connection-string": "commands.databases:show_connection_string",
     "create": "commands.roles:create_group",
     "dump": "commands.dumps:dump_database",
+    "login": "commands.logins:login",
     "schema": "commands.schema:show_schema",
     "upgrade-extension": "commands.extensions:upgrade_extension",
 }

@@ -3,7 +3,7 @@
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, read_only_access, service_roles
+from ramet.backends.local.sql import connections, logins, read_only_access, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
@@ -39,10 +39,13 @@ def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...]
 def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, every: bool = True) -> int:
     """Set the admin's verifier, and with `every` random passwords for all other login roles; return their number.
 
+    Logins of keys end in any case.
+
     The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
     service_roles.retire_earlier_roles(connection, wal_level)
     service_roles.ensure_pooler_role(connection)
+    logins.disable_all(connection)
     _ensure_admin(connection, verifier, wal_level)
     if not every:
         return 1

@@ -1,0 +1,87 @@
+"""Roles that log in for a while. Sessions of those with the admin's rights begin as the admin: they own nothing.
+
+What a role owns all the same goes to the admin when the role is dropped. The rights of a read-only one are those of
+`read_only_access`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, ownership
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.errors import Unavailable
+from ramet.model.passwords import Secret
+from ramet.model.timestamps import rfc3339
+
+PREFIX = "ramet_login_"
+_MOST_CONNECTIONS = 20
+_FOUND = "SELECT oid, rolname FROM pg_roles WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname"
+_IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
+_END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = ANY(%s)"
+
+
+def create(paths: ServicePaths, role: str, verifier: Secret, until: datetime, *, read_only: bool) -> None:
+    """Create a role that can log in until a time, or renew it; may run again."""
+    with connections.connect(paths) as connection, connection.transaction():
+        verb = "ALTER" if connection.execute(_FOUND, ([role], PREFIX)).fetchone() else "CREATE"
+        connections.run(
+            connection,
+            f"{verb} ROLE {{}} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS INHERIT"
+            f" CONNECTION LIMIT {_MOST_CONNECTIONS} VALID UNTIL {{until}} PASSWORD {{verifier}}",
+            role,
+            until=rfc3339(until),
+            verifier=verifier.reveal(),
+        )
+        if read_only:
+            connections.run(connection, "ALTER ROLE {} SET tsdb_admin.read_only_role = true", role)
+            connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role)
+            connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role)
+        else:
+            connections.run(connection, "GRANT {} TO {}", ADMIN_ROLE, role)
+            connections.run(
+                connection, "ALTER ROLE {} IN DATABASE {} SET role = {admin}", role, DATABASE, admin=ADMIN_ROLE
+            )
+
+
+def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
+    """End the sessions of roles, give what they own to the admin, and drop them. Raises Unavailable."""
+    with connections.connect(paths) as connection:
+        found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
+        if not found:
+            return
+        for _, name in found:
+            connections.run(connection, "ALTER ROLE {} NOLOGIN", name)
+        connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
+        databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
+    try:
+        for database in databases:
+            with connections.connect(paths, database, lock_timeout="1s") as inside, inside.transaction():
+                for oid, name in found:
+                    _disown(inside, oid, name)
+        with connections.connect(paths, lock_timeout="1s") as connection:
+            for _, name in found:
+                connections.run(connection, "DROP ROLE IF EXISTS {}", name)
+    except psycopg.Error as error:
+        names = ", ".join(name for _, name in found)
+        raise Unavailable(
+            "ROLE_IN_USE", f"Roles {names} of service {paths.service_id} stay without login", str(error)
+        ) from error
+
+
+def disable_all(connection: Connection) -> None:
+    """Let no role of this kind log in: in a fork, and in data that takes the place of other data."""
+    connection.execute(
+        "UPDATE pg_authid SET rolcanlogin = false WHERE rolcanlogin AND starts_with(rolname, %s)", (PREFIX,)
+    )
+
+
+def _disown(connection: Connection, oid: int, name: str) -> None:
+    """Give what a role owns in a database to the admin, and revoke what was granted to it."""
+    if connections.row(connection, _IS_ADMINS, oid, ADMIN_ROLE) == (True,):
+        connections.run(connection, "REASSIGN OWNED BY {} TO {}", name, ADMIN_ROLE)
+    else:  # code of a role without the admin's rights must not get them
+        ownership.take(connection, oid, name, from_admin=False)
+    connections.run(connection, "DROP OWNED BY {}", name)

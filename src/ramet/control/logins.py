@@ -1,0 +1,82 @@
+"""Logins of keys in the databases of services: a role of one's own, instead of the admin's password for everybody."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.plane import Plane
+from ramet.errors import Exhausted, Forbidden, Unauthorized
+from ramet.ids import new_id
+from ramet.model.keys import ApiKey
+from ramet.model.login import MOST_OF_KEY, Login, check_seconds
+from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.rights import Role
+from ramet.model.service import status_of
+from ramet.model.status import Status
+from ramet.procedures.servers import server_of
+from ramet.store import keys, logins
+
+_PREFIX = "ramet_login_"
+
+
+@dataclass(frozen=True)
+class NewLogin:
+    """A login with its password, which is kept nowhere."""
+
+    login: Login
+    password: Secret
+
+
+def create_login(plane: Plane, project_id: str, service_id: str, ttl_seconds: int) -> NewLogin:
+    """Make a login of the caller in a serving service: a viewer's is read-only, others have the admin's rights.
+
+    It ends with the key at the latest. It is recorded before the role exists: whatever happens, the role is dropped.
+    """
+    check_seconds(ttl_seconds)
+    caller = plane.caller
+    if caller is None:
+        raise Forbidden("FORBIDDEN", "A login belongs to an API key", "Ask for it with one.")
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        check_writable(service, "createLogin")
+        if status_of(service) is not Status.READY:
+            raise wrong_state(service, "createLogin", (Status.READY,))
+        _check_key(plane, tx, caller)
+        login = _login_of(plane, caller, service.id, ttl_seconds)
+        logins.insert_login(tx, login)
+    password = new_password()
+    verifier = scram_verifier(password)
+    plane.backend.logins.create(server_of(service), login.role, verifier, login.expires_at, read_only=login.read_only)
+    return NewLogin(login, password)
+
+
+def list_logins(plane: Plane, project_id: str, service_id: str) -> list[Login]:
+    """Return the logins of a service that have not ended; those of the caller alone unless it is an admin."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+        found = logins.list_logins(tx, service.id)
+    caller, now = plane.caller, plane.clock()
+    own = None if caller is None or caller.role is Role.ADMIN else caller.public_key
+    return [one for one in found if now < one.expires_at and own in (None, one.public_key)]
+
+
+def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int) -> Login:
+    now = plane.clock()
+    ends_at = now + timedelta(seconds=ttl_seconds)
+    ends_at = ends_at if caller.expires_at is None else min(ends_at, caller.expires_at)
+    role = f"{_PREFIX}{new_id()}"
+    return Login(role, service_id, caller.public_key, caller.role is Role.VIEWER, now, ends_at)
+
+
+def _check_key(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:
+    """Check again that the key is active: it may just have been revoked, and what it made been dropped."""
+    present = keys.find_key(tx, caller.public_key)
+    if present is None or not present.is_active(plane.clock()):
+        raise Unauthorized("UNAUTHORIZED", "The API key is revoked, or has expired", "Use another one.")
+    own = [one for one in logins.list_logins(tx) if one.public_key == caller.public_key]
+    if len(own) >= MOST_OF_KEY:
+        raise Exhausted(
+            "TOO_MANY_LOGINS", f"Key {caller.public_key} has {MOST_OF_KEY} logins, the maximum", "Wait until one ends."
+        )

@@ -1,0 +1,28 @@
+"""Rows of the logins that keys have in the databases of services."""
+
+from collections.abc import Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from ramet.model.login import Login
+from ramet.store.rows import values_of
+from ramet.store.tables import login
+
+
+def insert_login(tx: sa.Connection, new: Login) -> None:
+    """Add a login."""
+    tx.execute(login.insert(), msgspec.structs.asdict(new))
+
+
+def list_logins(tx: sa.Connection, service_id: str | None = None) -> list[Login]:
+    """Return the logins of a service, or of all, oldest first; also those that have ended and are not dropped yet."""
+    query = login.select().order_by(login.c.created_at, login.c.role)
+    if service_id is not None:
+        query = query.where(login.c.service_id == service_id)
+    return [msgspec.convert(values_of(row), Login) for row in tx.execute(query)]
+
+
+def delete_logins(tx: sa.Connection, roles: Sequence[str]) -> None:
+    """Remove logins."""
+    tx.execute(login.delete().where(login.c.role.in_(roles)))

@@ -1,0 +1,100 @@
+"""Logins on a real server: their rights, and what is left when they are dropped."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.logins import LocalLogins
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, logins
+from ramet.model.passwords import Secret, new_password, scram_verifier
+from tests.backends.local.hosts import boot, connect, new_server
+from tests.servers import installations
+
+LATER = timedelta(hours=1)
+
+
+class Place:
+    """A server, its admin, and the logins that it gets."""
+
+    def __init__(self, instances: Instances, server: Server, password: Secret) -> None:
+        self.instances, self.server, self.password = instances, server, password
+        self.logins = LocalLogins(instances)
+
+    def make(self, name: str, *, read_only: bool = False, lasts: timedelta = LATER) -> Secret:
+        password = new_password()
+        for _ in range(2):
+            verifier = scram_verifier(password)
+            self.logins.create(self.server, name, verifier, datetime.now(UTC) + lasts, read_only=read_only)
+        return password
+
+    def open(self, user: str, password: Secret) -> psycopg.Connection[tuple[object, ...]]:
+        return connect(self.server, password, user=user, sslmode="prefer")
+
+
+@pytest.fixture(name="place", scope="module", params=[one.major for one in installations().found])
+def _place(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Place]:
+    password = new_password()
+    server = new_server(instances, password, pg_major=request.param)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    yield Place(instances, server, password)
+    instances.remove(server.service_id, 10)
+
+
+def _owners(place: Place, pattern: str) -> list[tuple[object, ...]]:
+    with place.open("tsdbadmin", place.password) as connection:
+        query = "SELECT relname, relowner::regrole::text FROM pg_class WHERE relname LIKE %s ORDER BY relname"
+        return connection.execute(query, (pattern,)).fetchall()
+
+
+def test_a_login_has_the_admins_rights_and_leaves_all_to_the_admin(place: Place) -> None:
+    password = place.make("ramet_login_dev")
+    with place.open("ramet_login_dev", password) as session:
+        session.execute("CREATE TABLE dev_usual (id int)")
+        session.execute("CREATE ROLE dev_made")
+        session.execute("SET ROLE NONE")
+        session.execute("CREATE SCHEMA dev CREATE TABLE dev_own (id int)")
+        assert _owners(place, "dev_%") == [("dev_own", "ramet_login_dev"), ("dev_usual", "tsdbadmin")]
+        for _ in range(2):
+            place.logins.drop(place.server, ["ramet_login_dev", "ramet_login_gone"])
+        with pytest.raises(psycopg.OperationalError):
+            session.execute("SELECT 1")
+    assert _owners(place, "dev_%") == [("dev_own", "tsdbadmin"), ("dev_usual", "tsdbadmin")]
+    with pytest.raises(psycopg.OperationalError):
+        place.open("ramet_login_dev", password)
+
+
+def test_a_read_only_login_reads_and_writes_nothing(place: Place) -> None:
+    with place.open("tsdbadmin", place.password) as admin:
+        admin.execute("CREATE TABLE seen (id int)")
+    password = place.make("ramet_login_view", read_only=True)
+    with place.open("ramet_login_view", password) as session:
+        session.execute("SELECT * FROM seen")
+        for statement in ("INSERT INTO seen VALUES (1)", "CREATE TABLE no (id int)", "SET ROLE tsdbadmin"):
+            for before in ("SELECT 1", "SET default_transaction_read_only = off"):
+                with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                    session.execute(before.encode())
+                    session.execute(statement.encode())
+    place.logins.drop(place.server, ["ramet_login_view"])
+
+
+def test_a_login_that_is_over_or_came_with_a_fork_opens_nothing(place: Place) -> None:
+    over = place.make("ramet_login_over", lasts=timedelta(seconds=-1))
+    other = place.make("ramet_login_other")
+    with pytest.raises(psycopg.OperationalError):
+        place.open("ramet_login_over", over)
+    with connections.connect(place.instances.paths(place.server.service_id)) as connection:
+        logins.disable_all(connection)
+    with pytest.raises(psycopg.OperationalError):
+        place.open("ramet_login_other", other)
+    place.logins.drop(place.server, ["ramet_login_over", "ramet_login_other"])
+
+
+def test_no_role_but_a_login_is_dropped(place: Place) -> None:
+    place.logins.drop(place.server, ["tsdbadmin", "ramet"])
+    place.open("tsdbadmin", place.password).close()
