@@ -78,8 +78,7 @@ def test_a_read_only_login_reads_and_writes_nothing(place: Place) -> None:
         for statement in ("INSERT INTO seen VALUES (1)", "CREATE TABLE no (id int)", "SET ROLE tsdbadmin"):
             for before in ("SELECT 1", "SET default_transaction_read_only = off"):
                 with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
-                    session.execute(before.encode())
-                    session.execute(statement.encode())
+                    session.execute(f"{before}; {statement}".encode())
     place.logins.drop(place.server, ["ramet_login_view"])
 
 
