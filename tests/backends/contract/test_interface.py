@@ -68,6 +68,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "subscriptions",
                 "replacements",
                 "endpoints",
+                "logins",
             ),
             PROTOCOLS,
             strict=True,
