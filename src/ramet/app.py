@@ -240,6 +240,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         archive_url=settings.archive_url,
         service_quota_bytes=None if settings.service_quota_gbs is None else settings.service_quota_gbs * _GIB,
         source_archives=settings.source_archives,
+        memory_reserve_percent=settings.memory_reserve_percent,
     )
 
 
@@ -262,7 +263,7 @@ def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
     if settings.backend == "kubernetes":
         with closing(kubernetes_backend(settings)) as backend:
             return backend.host.describe()
-    return doctor.survey(settings.data_dir)
+    return doctor.survey(settings.data_dir, settings.memory_reserve_percent)
 
 
 def has_store(settings: Settings) -> bool:

@@ -168,6 +168,11 @@ class Settings:
         _number(1, 2_000_000),
         "limit in MiB of the temporary files of each server process; by default 5% of the storage, 64 to 65536",
     ] = None
+    memory_reserve_percent: Annotated[
+        int,
+        _number(0, 90),
+        "share of the host's memory that stays free: a service or fork that would need it is refused",
+    ] = 5
     service_quota_gbs: Annotated[
         int | None,
         _number(1, 1_000_000),

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
+from ramet.control.admission import check_admission, startable
 from ramet.control.high_availability import checked_standbys
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.life_spans import within_limits
@@ -94,11 +95,12 @@ def accept_new(
     state: Any,
 ) -> Accepted:
     """Give a wanted service its id, port and password, and accept the procedure that creates it."""
-    new = new_identity(plane, idempotency_key)
+    new, room = new_identity(plane, idempotency_key), startable(plane)
     with plane.change() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)
+        check_admission(tx, room, 1)
         (wanted,) = within_limits(plane, tx, [wanted])
         (service,) = with_server_ports(plane, tx, new.free_ports, [new.given_to(wanted, plane, port)])
         accepted = accept(plane, tx, service, procedure, new.password, state)

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from ramet.backends.interface.admission import Admission
 from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.endpoints import Endpoints
@@ -35,6 +36,7 @@ PROTOCOLS = (
     Replacements,
     Endpoints,
     Logins,
+    Admission,
 )
 MOST_METHODS = 15
 
@@ -69,6 +71,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "replacements",
                 "endpoints",
                 "logins",
+                "admission",
             ),
             PROTOCOLS,
             strict=True,

@@ -7,6 +7,7 @@ caller.
 
 from typing import Protocol
 
+from ramet.backends.interface.admission import Admission
 from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
@@ -53,6 +54,10 @@ class Backend(Protocol):
     @property
     def archive(self) -> Archive:
         """The off-host archive."""
+
+    @property
+    def admission(self) -> Admission:
+        """How many more servers there may be."""
 
     @property
     def logins(self) -> Logins:

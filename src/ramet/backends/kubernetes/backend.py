@@ -11,6 +11,7 @@ from ramet.backends.interface.sources import Sources
 from ramet.backends.interface.subscriptions import Subscriptions
 from ramet.backends.interface.upgrades import Upgrades
 from ramet.backends.kubernetes.absent import absent
+from ramet.backends.kubernetes.admission import KubernetesAdmission
 from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.archive import KubernetesArchive
 from ramet.backends.kubernetes.cluster import Place
@@ -34,6 +35,7 @@ class KubernetesBackend:
         self.poolers = KubernetesPoolers(place)
         self.servers = KubernetesServers(place, self.poolers)
         self.restore = KubernetesRestore(place)
+        self.admission = KubernetesAdmission()
         self.logins = KubernetesLogins(place)
         self.replication = KubernetesReplication(place)
         restores = "restores in place, resets and rewinds: fork the service instead"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ramet.archive.object_store import open_bucket
+from ramet.backends.local.admission import USUAL_RESERVE_PERCENT, LocalAdmission
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
@@ -49,6 +50,7 @@ class LocalBackend:
     instances: Instances
     archive: LocalArchive
     vault: Vault
+    memory_reserve_percent: int = USUAL_RESERVE_PERCENT
 
     poolers = _part(lambda it: Poolers(it.instances))
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
@@ -62,6 +64,7 @@ class LocalBackend:
     replication = _part(lambda it: LocalReplication(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
+    admission = _part(lambda it: LocalAdmission(it.memory_reserve_percent))
     host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints))
 
 
@@ -76,6 +79,7 @@ def open_backend(
     service_quota_bytes: int | None = None,
     archive_url: str = "",
     source_archives: Path | None = None,
+    memory_reserve_percent: int = USUAL_RESERVE_PERCENT,
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
@@ -100,4 +104,5 @@ def open_backend(
     sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None
     archive = LocalArchive(instances, pool, bucket, installation_id(data_root / "secrets") if bucket else "")
-    return LocalBackend(pool, instances, archive, Vault(data_root / "secrets" / "sources.key"))
+    vault = Vault(data_root / "secrets" / "sources.key")
+    return LocalBackend(pool, instances, archive, vault, memory_reserve_percent)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ramet.backends.local.admission import USUAL_RESERVE_PERCENT, LocalAdmission
 from ramet.backends.local.host.cgroups import open_limits
 from ramet.backends.local.host.paths import digest_of
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
@@ -22,10 +23,11 @@ def has_storage(data_root: Path) -> bool:
     return (data_root / _RECORD).is_file()
 
 
-def survey(data_root: Path) -> Sequence[tuple[str, str]]:
+def survey(data_root: Path, memory_reserve_percent: int = USUAL_RESERVE_PERCENT) -> Sequence[tuple[str, str]]:
     """Return what was found as (title, sentence) rows."""
     limits = open_limits(digest_of(data_root))
-    rest = [("poolers", describe_pgbouncer()), ("limits", limits.describe())]
+    memory = LocalAdmission(memory_reserve_percent).describe()
+    rest = [("poolers", describe_pgbouncer()), ("limits", limits.describe()), ("memory", memory)]
     return [("storage", _storage(data_root)), *_postgresql(), *rest]
 
 

@@ -6,6 +6,7 @@ It obeys the same contract as the real ones, so that procedures, control and API
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from ramet.backends.memory.admission import MemoryAdmission
 from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.endpoints import MemoryEndpoints
 from ramet.backends.memory.followers import MemoryFollowers
@@ -37,6 +38,7 @@ class MemoryBackend(Memory):
         self.archive = MemoryArchive(self)
         self.sources = MemorySources(self)
         self.subscriptions = MemorySubscriptions(self, self.sources)
+        self.admission = MemoryAdmission(self)
         self.logins = MemoryLogins(self)
         self.replication = MemoryReplication(self)
         self.upgrades = MemoryUpgrades(self)

@@ -74,6 +74,7 @@ class Memory:
         self.volumes: dict[str, Volume] = {}
         self.fetched: dict[str, tuple[Row, ...]] = {}
         self.short_of_room: str | None = None
+        self.startable: int | None = None
         self.short_of_quota: dict[str, str] = {}
         self.jobs: list[str] = []
         self.asleep: dict[str, bool] = {}  # those of services that may sleep, and whether these do
