@@ -130,8 +130,8 @@ def _trial(instance: Instance, workload: Workload, plan: Plan, chance: random.Ra
 def _start_over(instance: Instance, workload: Workload) -> list[str]:
     """Bring all to rest after a trial that went wrong, so that the next one is not about it; say what stays wrong."""
     try:
-        if instance.process is None:
-            instance.up()
+        instance.kill()  # it may run, and never have come to be ready
+        instance.up()
         instance.await_idle()
         workload.clean_up()
         instance.await_idle()

@@ -6,6 +6,7 @@ from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
 from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
+from ramet.control.services import delete_service
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -13,7 +14,7 @@ from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Interrupting
-from ramet.store import services, snapshots
+from ramet.store import operations, services, snapshots
 from tests.worlds import World
 
 
@@ -82,3 +83,11 @@ def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> Non
     ScheduledSnapshots(world.plane).take_due()
     world.worker.run_until_idle()
     assert len(ids(world, service)) == 1
+
+
+def test_no_snapshot_is_submitted_of_a_service_that_is_being_deleted(world: World) -> None:
+    service = world.create()
+    delete_service(world.plane, world.project.id, service.id)
+    submit_scheduled(world.plane, service.id)
+    with world.store.read() as tx:
+        assert not operations.under_way(tx, service.id, ProcedureName.SNAPSHOT)

@@ -9,10 +9,11 @@ from ramet.control.restore import written_bytes
 from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import settings_of
-from ramet.model.service import Service
+from ramet.model.service import Service, status_of
 from ramet.model.snapshot import SnapshotKind, newest
+from ramet.model.status import Status
 from ramet.procedures.servers import submit_snapshot
-from ramet.store import operations, snapshots
+from ramet.store import operations, services, snapshots
 
 _OLD_ENOUGH_SECONDS = 60
 _CLOCK_STEP = timedelta(seconds=2)
@@ -63,8 +64,10 @@ class ScheduledSnapshots:
 
 
 def submit_scheduled(plane: Plane, service_id: str) -> None:
-    """Submit a snapshot of a service unless one is under way."""
+    """Submit a snapshot of a service unless one is under way, or it is being deleted by now."""
     with plane.change() as tx:
-        if operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
+        service = services.get_service(tx, service_id, lock=True)
+        is_going = service is None or status_of(service) in (Status.DELETING, Status.DELETED)
+        if is_going or operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
             return
         submit_snapshot(tx, service_id, SnapshotKind.SCHEDULED)
