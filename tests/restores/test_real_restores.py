@@ -157,6 +157,7 @@ def test_a_fork_is_reset_and_rewound_without_a_trace(ramet: Instance) -> None:
     assert rows(grandchild, grandpassword) == [1]
     ramet.await_idle()
     assert ramet.leftovers() == []
+    assert not ramet.steps("status = 'FAILED'")
 
 
 def test_clients_of_the_transaction_pool_wait_and_replicas_follow(ramet: Instance) -> None:

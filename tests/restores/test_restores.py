@@ -36,6 +36,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
 from ramet.model.passwords import Secret
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
@@ -232,6 +233,23 @@ def test_a_fork_is_rewound_as_often_as_one_likes(world: World, shop: Service) ->
         assert (found.error, world.backend.values(fork.id)) == (None, ["one"])
     assert {one.id for one in list_services(world.plane, world.project.id)} == {shop.id, fork.id}
     assert world.leftovers() == []
+
+
+def test_statistics_are_collected_anew_and_only_a_reset_fork_is_examined(world: World, shop: Service) -> None:
+    fork = world.fork(shop)
+    checkpoint(world, fork, "start")
+    found = restore(world, shop, RestoreRequest(target_time=now(world))), rewind(world, fork, "start")
+    steps = [aftercare(world, shop)[-1], aftercare(world, fork)[-1]]
+    assert ([one.error for one in found], steps) == ([None, None], [["analyze"], ["analyze"]])
+    reset(world, fork, ResetRequest())
+    assert aftercare(world, fork)[-1] == ["examine", "analyze"]
+
+
+def aftercare(world: World, service: Service) -> list[list[str]]:
+    """Return the steps of each operation that examines a service, oldest first."""
+    with world.store.read() as tx:
+        found = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.AFTERCARE]
+    return [steps_of(world, one.id) for one in sorted(found, key=lambda one: one.created_at)]
 
 
 def begin_rewind(world: World, service: Service) -> Restore:

@@ -59,7 +59,7 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable, RestoreState
 from ramet.store import replica_sets, services, snapshots
 
-REWIND = "rewind"  # the verb
+RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
@@ -195,7 +195,8 @@ class RestoreInPlace(Steps):
         finish(tx, work, paused=False, down_reason=None, **drilled, **_fork_columns(work.state))
         now, previous_id = self.tools.clock(), work.state.previous_id
         services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
-        submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
+        is_fork_anew = work.state.verb == RESET  # the report is about data of the parent
+        submit(tx, ProcedureName.AFTERCARE, work.subject, NoState(), "examine" if is_fork_anew else "analyze")
         if work.state.verb == REWIND and work.state.base_id is not None:
             submit_preparation(tx, work.subject, work.state.base_id)  # it may be rewound to once more
         for each in replica_sets.live_sets(tx, work.subject):
@@ -304,7 +305,7 @@ def _check(service: Service, state: RestoreState) -> bool:
 
 def _fork_columns(state: RestoreState) -> dict[str, Any]:
     """Return what changes in the row of a fork that was reset: it is a fresh copy of its parent."""
-    if state.verb != "reset":
+    if state.verb != RESET:
         return {}
     return {
         "fork_strategy": state.strategy.value,

@@ -26,12 +26,12 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, check_name, is_down, status_of, suffixed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
-from ramet.procedures.restore_in_place import REWIND, STATE_OF
+from ramet.procedures.restore_in_place import RESET, REWIND, STATE_OF
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
 from ramet.store import operations, services, snapshots
 
-_VERB_RESTORE, _VERB_RESET = "restore", "reset"
+_VERB_RESTORE = "restore"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def reset_service(
             "NOT_A_FORK", f"Service {service_id} is not a fork, so that it has no parent", "Restore it instead."
         )
     wanted = ForkRequest(request.strategy, target_time=request.target_time)
-    return _accept(plane, project_id, service_id, origin.service_id, wanted, request, _VERB_RESET, idempotency_key)
+    return _accept(plane, project_id, service_id, origin.service_id, wanted, request, RESET, idempotency_key)
 
 
 def rewind_service(

@@ -14,7 +14,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import recovery, snapshots, timelines
-from ramet.backends.local.restore.capture import check_boot
+from ramet.backends.local.restore.capture import check_boot, move_note
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances, place_of
@@ -104,8 +104,12 @@ class LocalReplacements:
     def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
         """Rename the data directory, which is one act, after the snapshots."""
         giver, taker = self._paths(source), self._paths(target)
-        if not giver.data.is_dir() or taker.data.exists():
-            return
+        if giver.data.is_dir() and not taker.data.exists():
+            self._move_data(source, target, snapshot_ids)
+        move_note(giver, taker)
+
+    def _move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str]) -> None:
+        giver, taker = self._paths(source), self._paths(target)
         if postgres.running(giver) is not None:
             raise Unavailable("SERVER_ENDING", f"The server of service {source.service_id} is still shutting down")
         self.instances.make_directories(target)

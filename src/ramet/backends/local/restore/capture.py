@@ -179,6 +179,12 @@ def unfinished_of(paths: ServicePaths) -> Path:
     return paths.root / _UNFINISHED
 
 
+def move_note(giver: ServicePaths, taker: ServicePaths) -> None:
+    """Let the record of a capture follow its data directory, which was moved. May run again."""
+    if (giver.root / _NOTE).exists() and taker.data.exists() and not giver.data.exists():
+        (giver.root / _NOTE).replace(taker.root / _NOTE)
+
+
 def check_boot(paths: ServicePaths) -> None:
     """Raise Failed when the host was rebooted since the capture: parts of it may not be on disk."""
     if not _is_of_this_boot(paths):
