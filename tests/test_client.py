@@ -132,15 +132,21 @@ def test_an_answer_of_another_shape_is_an_error_and_no_crash() -> None:
 
 def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Client) -> None:
     ready = client.wait_ready(client.create_service("steady").service_id, 30)
-    answers = iter((httpx.Response(503, json={"code": "BUSY", "message": "Busy."}),))
+    taken = client.create_checkpoint(ready.service_id, "good")
+    outage = ["BUSY"]
 
     def handle(request: httpx.Request) -> httpx.Response:
+        if outage:
+            return httpx.Response(503, json={"code": outage.pop(), "message": "Busy."})
         try:
-            return next(answers)
-        except StopIteration:
             return httpx.get(str(request.url), headers={"authorization": request.headers["authorization"]})
+        finally:
+            outage.append("BUSY")
 
     with Client(
         world.base_url, world.project.id, world.public_key, world.secret, transport=httpx.MockTransport(handle)
     ) as shaky:
         assert shaky.wait_ready(ready.service_id, 30).status == Status.READY
+        assert shaky.wait_checkpoint(ready.service_id, taken.id, 30).name == "good"
+        begun = client.restore_service(ready.service_id, snapshot="good")
+        assert shaky.wait_restored(ready.service_id, begun.restore_id, 30).error is None

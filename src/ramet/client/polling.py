@@ -4,21 +4,37 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ramet.client.errors import TimedOut
+from ramet.client.errors import ApiError, TimedOut
+from ramet.errors import Error, Unavailable
 
 _SHORTEST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
+_TOLERATED_OUTAGE_SECONDS = 15.0
 _Found = TypeVar("_Found")
 
 
 def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callable[[], TimedOut]) -> _Found:
-    """Ask until the answer is not None, and return it; raise `late` after the time limit. The pauses grow."""
-    begun = time.monotonic()
+    """Ask until the answer is not None, and return it; raise `late` after the time limit. The pauses grow.
+
+    A server that does not answer for a short time is asked again: it is being restarted.
+    """
+    begun = answered = time.monotonic()
     while True:
-        found = ask()
+        try:
+            found = ask()
+            answered = time.monotonic()
+        except Error as error:
+            if not _is_passing(error) or time.monotonic() - answered > _TOLERATED_OUTAGE_SECONDS:
+                raise
+            found = None
         if found is not None:
             return found
         elapsed = time.monotonic() - begun
         if elapsed >= timeout_seconds:
             raise late()
         time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
+
+
+def _is_passing(error: Error) -> bool:
+    """Tell whether the server may answer again soon: it is being restarted, or its store is busy."""
+    return isinstance(error, Unavailable) or (isinstance(error, ApiError) and error.status in (500, 502, 503, 504))

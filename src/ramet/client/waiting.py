@@ -1,6 +1,5 @@
 """Waiting until a service, or a read replica set, has reached a status."""
 
-import time
 from collections.abc import Callable
 
 import httpx
@@ -10,7 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
 from ramet.client.polling import poll
-from ramet.errors import Error, Unavailable
+from ramet.errors import Error
 from ramet.model.status import Status
 
 _ON_THE_WAY = {
@@ -18,7 +17,6 @@ _ON_THE_WAY = {
     Status.PAUSED: (Status.PAUSING, Status.UPGRADING),
     Status.DELETED: (Status.DELETING,),
 }
-_TOLERATED_OUTAGE_SECONDS = 15.0
 
 
 class Waiting(Connection):
@@ -69,18 +67,14 @@ class Waiting(Connection):
         self, service_id: str, wanted: Status, timeout_seconds: float, seen: Callable[[Service], None] | None
     ) -> Service:
         service: Service | None = None
-        answered = time.monotonic()
 
         def arrived() -> Service | None:
-            nonlocal service, answered
+            nonlocal service
             try:
                 service = self.call("GET", self.path(service_id), Service)
-            except Error as error:
-                if not _is_passing(error) or time.monotonic() - answered > _TOLERATED_OUTAGE_SECONDS:
-                    raise
+            except Error:
                 service = None
-                return None
-            answered = time.monotonic()
+                raise
             if seen is not None:
                 seen(service)
             return service if _has_arrived(service, wanted) else None
@@ -99,11 +93,6 @@ def _has_arrived(service: Service, wanted: Status) -> bool:
             reason if isinstance(reason, str) else "",
         )
     return False
-
-
-def _is_passing(error: Error) -> bool:
-    """Tell whether the server may answer again soon: it is being restarted, or its store is busy."""
-    return isinstance(error, Unavailable) or (isinstance(error, ApiError) and error.status in (500, 502, 503, 504))
 
 
 def _timed_out(service_id: str, wanted: Status, timeout_seconds: float, service: Service | None) -> TimedOut:
