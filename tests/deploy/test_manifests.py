@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from ramet import __version__
 from ramet.backends.kubernetes.doctor import OF_ARCHIVE, OF_NAMESPACES, RIGHTS
 from ramet.settings import describe_settings
 
@@ -116,7 +117,6 @@ def test_the_image_runs_as_the_user_of_the_pods_and_has_the_locked_versions() ->
 
 
 def test_the_chart_and_its_manifests_have_the_version_of_the_package() -> None:
-    version = re.findall(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)[0]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (version, version)
-    assert yaml.safe_load((CHART / "values.yaml").read_text())["image"].endswith(f":{version}")
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    assert yaml.safe_load((CHART / "values.yaml").read_text())["image"].endswith(f":{__version__}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Primary, Server
+from ramet.backends.interface.values import Primary, Server, Source
 from ramet.backends.kubernetes import poolers, rolling
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Unavailable
@@ -57,6 +57,17 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     backend.replicas.set_standbys(SHARED, 0)
     assert found.objects[("clusters", NAME)]["spec"]["instances"] == 1
     assert SHARED.standbys == NO_STANDBYS
+
+
+def test_a_fork_gets_standbys_without_a_restart(made: MADE) -> None:
+    found, backend = made
+    fork = replace(SHARED, service_id="forkfork12", standbys=Standbys(1))
+    backend.restore.capture(fork, Source(SHARED))
+    for _ in range(2):
+        backend.replicas.set_standbys(fork, 0)
+    spec = found.objects[("clusters", "ramet-forkfork12")]["spec"]
+    assert spec["instances"] == 2
+    assert spec["postgresql"]["parameters"]["max_logical_replication_workers"] == "0"
 
 
 def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeypatch: pytest.MonkeyPatch) -> None:

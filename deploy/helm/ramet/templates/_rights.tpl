@@ -6,6 +6,9 @@
 - apiGroups: [postgresql.cnpg.io]
   resources: [clusters/status]
   verbs: [patch]
+- apiGroups: [postgresql.cnpg.io]
+  resources: [backups]
+  verbs: [list, delete]
 - apiGroups: [snapshot.storage.k8s.io]
   resources: [volumesnapshots]
   verbs: [get, list, create, patch, delete]
@@ -39,7 +42,7 @@
 {{- define "ramet.archiveRights" -}}
 - apiGroups: [postgresql.cnpg.io]
   resources: [backups]
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, create, patch]
 - apiGroups: [barmancloud.cnpg.io]
   resources: [objectstores]
   verbs: [list, create, patch]

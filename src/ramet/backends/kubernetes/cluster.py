@@ -123,6 +123,15 @@ class Place:
         if server.port and manifests.owner_of(server) == server.service_id:
             self.api.apply(Service, manifests.endpoint(server, self.site))
 
+    def apply_open(self, server: Server) -> None:
+        """Change the Cluster of a service that clients may use, with the settings of its first start if it has those.
+
+        To change these, PostgreSQL would have to be restarted.
+        """
+        found = self.cluster_of(server.service_id)
+        first = found is not None and names.FIRST_ANNOTATION in found.metadata.annotations
+        self.apply(server, Phase.OPEN, first=first)
+
     @cached_property
     def volumes_grow(self) -> bool:
         """Whether the storage class lets volumes grow; False where it cannot be read."""

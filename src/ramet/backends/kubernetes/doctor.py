@@ -15,6 +15,7 @@ _OPERATOR_VERSION = "cnpg.io/operatorVersion"
 RIGHTS = (
     *((verb, _CNPG, "clusters") for verb in ("get", "list", "watch", "create", "patch", "delete")),
     ("patch", _CNPG, "clusters/status"),
+    *((verb, _CNPG, "backups") for verb in ("list", "delete")),
     *((verb, _SNAPSHOTS, "volumesnapshots") for verb in ("get", "list", "create", "patch", "delete")),
     *((verb, "", "persistentvolumeclaims") for verb in ("get", "list", "create", "patch", "delete")),
     *((verb, "", "services") for verb in ("get", "list", "create", "patch", "delete")),
@@ -29,7 +30,7 @@ RIGHTS = (
 )
 # What it does beside that with an archive.
 OF_ARCHIVE = (
-    *((verb, _CNPG, "backups") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, _CNPG, "backups") for verb in ("get", "create", "patch")),
     *((verb, _BARMAN, "objectstores") for verb in ("list", "create", "patch")),
     *((verb, "", "secrets") for verb in ("create", "patch")),
     *((verb, "", "pods") for verb in ("create", "patch")),

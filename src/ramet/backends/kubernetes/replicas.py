@@ -63,7 +63,7 @@ class KubernetesReplicas:
         """Let the operator make or remove instances, and say how far it is."""
         found = self.place.cluster_of(server.service_id)
         if found is None or not found.has(server.standbys):
-            self.place.apply(server, Phase.OPEN)
+            self.place.apply_open(server)
         deadline = time.monotonic() + timeout_seconds
         while progress := self._missing(server):
             self._hurry(server.service_id)

@@ -5,7 +5,6 @@ import time
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import manifests, names
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.resources import Pod
 from ramet.errors import Unavailable
 
@@ -19,7 +18,7 @@ def resize(place: Place, server: Server) -> None:
     Raises Unavailable while that takes longer.
     """
     wanted = manifests.resources_of(server.size)
-    place.apply(server, Phase.OPEN)
+    place.apply_open(server)
     deadline = time.monotonic() + _WATCH_SECONDS
     while len(done := _replaced(place, server.service_id, wanted)) != server.standbys.count + 1:
         if time.monotonic() > deadline:

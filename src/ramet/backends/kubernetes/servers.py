@@ -94,9 +94,7 @@ class KubernetesServers:
 
     def open(self, server: Server) -> None:
         """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it."""
-        cluster = self.place.cluster_of(server.service_id)
-        first = cluster is not None and names.FIRST_ANNOTATION in cluster.metadata.annotations
-        self.place.apply(server, Phase.OPEN, first=first)
+        self.place.apply_open(server)
         if server.primary is None:
             egress.settle(self.place, server)
         self._await_open(server)
