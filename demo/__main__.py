@@ -87,6 +87,8 @@ def _run(show: Show, arguments: argparse.Namespace, stack: ExitStack) -> int:
         pgbench.check()
         ledger.check()
         _list(demo)
+        demo.show.heading("Who did it")
+        demo.check(checks.audit_tells, demo.client)
     if demo.failures:
         show.say(f"{demo.failures} checks failed.", "bold red")
         return 1

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from demo.stage import DemoFailed
 from demo.workload import Address
+from ramet.client import Client
 
 _ROWS = "SELECT count(*), coalesce(min(n), 1), coalesce(max(n), 0) FROM ledger"
 _SUMS = (
@@ -12,6 +13,19 @@ _SUMS = (
 )
 _COMMITTED = "SELECT count(*), coalesce(max(n), 0) FROM ledger WHERE pg_xact_commit_timestamp(xmin) <= %s"
 _CONTENT = "SELECT md5(coalesce(string_agg(n || ' ' || at, ',' ORDER BY n), '')) FROM ledger WHERE n <= %s"
+
+
+_STORY = ("createService", "createSnapshot", "forkService", "forkService", "forkService")
+
+
+def audit_tells(client: Client) -> str:
+    """The audit has all that the demo has asked for, in its order, by its key, and nothing else."""
+    entries = client.list_audit(limit="500").entries[::-1]
+    by_key = [entry for entry in entries if entry.actor.kind == "key"]
+    if tuple(entry.verb for entry in by_key) != _STORY or {entry.outcome for entry in by_key} != {"accepted"}:
+        raise DemoFailed(f"the audit tells another story: {[(one.verb, one.outcome) for one in by_key]}")
+    names = ", ".join(f"{one.verb} {(one.fields or {}).get('name', '')}".strip() for one in by_key)
+    return f"the audit has, by key {by_key[0].actor.name!r}: {names}"
 
 
 def rows_without_hole(fork: Address) -> int:

@@ -84,10 +84,13 @@ def acting(act: Act | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def note(*, verb: str | None = None, subject: str | None = None, fields: Fields | None = None) -> None:
-    """Say of the current act, if there is one, what it does."""
+def note(
+    *, verb: str | None = None, project_id: str | None = None, subject: str | None = None, fields: Fields | None = None
+) -> None:
+    """Say of the current act, if there is one, what it does, and in which project."""
     if (act := _current.get()) is not None:
         act.verb = act.verb if verb is None else verb
+        act.project_id = act.project_id if project_id is None else project_id
         act.subject = act.subject if subject is None else subject
         act.fields = act.fields if fields is None else {**act.fields, **fields}
 

@@ -168,6 +168,7 @@ def test_what_a_duty_begins_is_recorded_as_ramets_own(world: World) -> None:
     schedule.perform_due()
     (entry,) = entries_of(world.store, verb="delete")
     assert (str(entry.actor), entry.subject) == ("Ramet itself: duty life spans", service["service_id"])
+    assert entry.project_id == world.tenant.project.id
     deletion = world.get(world.path(service["service_id"], "operations")).json()["operations"][0]
     assert deletion["actor"] == {"kind": "ramet", "id": "duty life spans"}
 

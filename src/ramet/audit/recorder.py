@@ -18,6 +18,7 @@ from ramet.model.audit import Entry, link_of
 from ramet.model.procedures import SPECS
 from ramet.redaction import shown_text
 from ramet.store import audit
+from ramet.store.history import project_of
 from ramet.store.journal import Journal
 
 
@@ -51,8 +52,9 @@ class AuditRecorder:
     def _record_submissions(self, tx: sa.Connection, act: Act, journal: Journal) -> None:
         for submitted in journal.submitted:
             if not SPECS[submitted.procedure].background:
-                one = Journal(submitted=[submitted])
-                self._append(tx, replace(self._entry(act, one), verb=submitted.procedure))
+                entry = self._entry(act, Journal(submitted=[submitted]))
+                project_id = project_of(tx, submitted.subject)
+                self._append(tx, replace(entry, verb=submitted.procedure, project_id=project_id))
 
     def _append(self, tx: sa.Connection, entry: Entry) -> Entry:
         def make(sequence: int, before: str) -> Entry:

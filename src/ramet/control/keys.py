@@ -68,7 +68,7 @@ class Keys:
             limits=checked_limits(role, limits),
             made_by=made_by,
         )
-        acting.note(subject=key.public_key)
+        acting.note(project_id=project_id, subject=key.public_key)
         with self.store.write() as tx:
             _check_parents(tx, key, now)
             keys.insert_key(tx, key)
@@ -130,8 +130,10 @@ class Keys:
     def revoke_key(self, public_key: str, now: datetime) -> None:
         """Revoke a key, on its host; it opens nothing from now on. Raises NotFound."""
         with self.store.write() as tx:
-            if keys.find_key(tx, public_key) is None:
+            found = keys.find_key(tx, public_key)
+            if found is None:
                 raise _no_key(public_key)
+            acting.note(project_id=found.project_id, subject=public_key)
             keys.revoke_key(tx, public_key, now)
 
     def revoke_key_of(self, project_id: str, public_key: str, now: datetime) -> None:

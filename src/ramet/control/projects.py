@@ -20,7 +20,7 @@ class Projects(Keys):
     def create_project(self, name: str, now: datetime) -> Project:
         """Make a project."""
         project = Project(new_id(), check_name(name), now)
-        acting.note(subject=project.id)
+        acting.note(project_id=project.id, subject=project.id)
         with self.store.write() as tx:
             projects.insert_project(tx, project)
         return project
@@ -44,6 +44,7 @@ class Projects(Keys):
             found = projects.get_project(tx, project_id)
             if found is None:
                 raise _no_project(project_id)
+            acting.note(project_id=project_id)
             limits = check_limits(replace(found.limits, **changes))
             projects.set_limits(tx, project_id, limits)
         return limits

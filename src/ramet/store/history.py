@@ -86,6 +86,12 @@ def has_existed(tx: sa.Connection, project_id: str, service_id: str, *, made_by:
     return tx.execute(sa.select(service.c.id).where(wanted).limit(1)).first() is not None
 
 
+def project_of(tx: sa.Connection, subject: str) -> str | None:
+    """Return the project of a service, or of a read replica set, that exists or has existed."""
+    own = [sa.select(table.c.project_id).where(table.c.id == subject) for table in (service, replica_set)]
+    return tx.scalar(sa.union_all(*own))
+
+
 def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
     """Remove up to `limit` operations that ended before a time, with their events; return how many.
 

@@ -45,10 +45,11 @@ def test_commands_on_the_host_are_recorded_and_verified(admin: Terminal) -> None
         "ramet key revoke",
     ]
     assert {one["actor"]["kind"] for one in entries} == {"host"}
+    assert {one["project_id"] for one in entries} == {project["id"]}
+    assert [one["subject"] for one in entries[1::2]] == [key["public_key"]] * 2
     assert entries[2]["fields"] == {"project": "one", "max_forks": 5}
     assert entries[3]["fields"] == {"public_key": key["public_key"]}
     assert key["secret_key"] not in repr(lines)
-    assert project["id"] is not None
     verified = admin.made("audit", "verify")
     assert (verified["entries"], verified["problems"]) == (4, [])
     assert admin.ramet("audit", "verify", "--expect", f"4:{verified['link']}").code == 0
