@@ -136,7 +136,7 @@ def open_source(major: int) -> Iterator[Source]:
     installation = find_installations().by_major[major]
     directory = Path(tempfile.mkdtemp(prefix="ramet-source-"))
     user = "nobody" if os.geteuid() == 0 else None
-    issued = open_authority(directory / "secrets").issue("source", "localhost", datetime.now(UTC))
+    issued = open_authority(directory / "secrets").issue("source", ["localhost"], datetime.now(UTC))
     for name, content in (("server.crt", issued.certificate), ("server.key", issued.key)):
         path = directory / name
         path.touch(0o600)

@@ -1,6 +1,7 @@
 """The only place that knows every concrete class: it wires settings, store, backend, operations and HTTP together."""
 
 import secrets
+import socket
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ramet.backends.kubernetes.site import Exposure, Site
 from ramet.backends.kubernetes.store_access import store_access
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
+from ramet.backends.local.host.certificates import Authority, issue_for_http, open_authority
 from ramet.backends.local.inventory import LocalInventory
 from ramet.backends.local.off_host.archive import installation_id
 from ramet.console.application import Console, open_console
@@ -67,6 +69,7 @@ from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 
 _GIB = 1024**3
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
 _MIB = 1024**2
 # How often it is asked how much each server has written: on Kubernetes a program is run in its pod for that.
 _LOOK_SECONDS = {"local": 5.0, "kubernetes": 60.0}
@@ -156,7 +159,9 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
     key = root_key(settings)
-    plane = Plane(store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings))
+    plane = Plane(
+        store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings), authority=_authority(backend)
+    )
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, lambda: msgspec.json.decode(openapi_json(__version__)))
@@ -253,6 +258,37 @@ def back_up_store(settings: Settings, target: Path) -> bool:
     return True
 
 
+def authority_of(settings: Settings) -> Authority:
+    """Return the authority of the certificates of this host's services; made once. Raises Invalid elsewhere."""
+    if settings.backend == "kubernetes":
+        raise Invalid(
+            "NOT_ON_KUBERNETES",
+            "The backend for Kubernetes has no authority on this host: each cluster of CloudNativePG has its own",
+            "Name a certificate and a key with RAMET_TLS_CERT and RAMET_TLS_KEY.",
+        )
+    return open_authority(settings.data_dir / "secrets")
+
+
+def http_certificate(settings: Settings) -> tuple[Path, Path]:
+    """Return the files of the certificate of HTTP and of its key; with `auto` they are made where they do not serve.
+
+    Raises Invalid when settings contradict each other.
+    """
+    if settings.tls_cert == "auto":
+        if settings.tls_key is not None:
+            raise Invalid("INVALID_SETTING", "RAMET_TLS_KEY cannot be set with RAMET_TLS_CERT=auto", "Leave it out.")
+        return issue_for_http(authority_of(settings), settings.data_dir / "secrets", _names_of_http(settings))
+    if settings.tls_key is None:
+        raise Invalid("INVALID_SETTING", "RAMET_TLS_CERT is set, and RAMET_TLS_KEY is missing", "Set both.")
+    return Path(settings.tls_cert), settings.tls_key
+
+
+def _names_of_http(settings: Settings) -> Sequence[str]:
+    """Return the names under which clients may reach HTTP."""
+    names = (settings.host, settings.endpoint_host, socket.gethostname())
+    return [name for name in dict.fromkeys(names) if name not in _WILDCARDS]
+
+
 def has_storage(settings: Settings) -> bool:
     """Tell whether the data directory holds, or held, services; on Kubernetes only its store tells."""
     return has_store(settings) if settings.backend == "kubernetes" else doctor.has_storage(settings.data_dir)
@@ -269,6 +305,10 @@ def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
 def has_store(settings: Settings) -> bool:
     """Tell whether there is a store to open; opening it would make a new file otherwise."""
     return bool(settings.database_url) or (settings.data_dir / "ramet.db").exists()
+
+
+def _authority(backend: Backend) -> str:
+    return backend.instances.authority.pem if isinstance(backend, LocalBackend) else ""
 
 
 def _restore_settings(settings: Settings) -> RestoreSettings:

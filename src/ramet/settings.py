@@ -86,6 +86,10 @@ def _read_names(text: str) -> tuple[str, ...]:
     return found
 
 
+def _read_certificate(text: str) -> str:
+    return text if text == "auto" else str(_read_file(text))
+
+
 def _read_networks(text: str) -> tuple[str, ...]:
     return tuple(str(ipaddress.ip_network(part.strip())) for part in text.split(","))
 
@@ -97,6 +101,7 @@ def _read_egress(text: str) -> str:
 _HOST_NAME = _Kind("a host name or an address", _read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
 _FILE = _Kind("an existing file", _read_file)
+_CERTIFICATE = _Kind("auto, or an existing file", _read_certificate)
 _PORT_RANGE = _Kind("two ports from 1024 to 65535, for example 15432-16431", _read_ports)
 _SWITCH = _Kind("on or off", lambda text: {"on": True, "off": False}[text])
 _DRIVER = _choice("auto", "reflink", "btrfs", "copy")
@@ -133,6 +138,12 @@ class Settings:
     http_connections_per_address: Annotated[
         int, _number(10, 1_000_000), "largest number of HTTP connections from one address that wait for their client"
     ] = 1000
+    tls_cert: Annotated[
+        str,
+        _CERTIFICATE,
+        "certificate of HTTP: a PEM file, or auto for one of the authority that the certificates of services are of",
+    ] = ""
+    tls_key: Annotated[Path | None, _FILE, "key of that certificate, a PEM file; not with auto"] = None
     probe_port: Annotated[
         int | None, _number(1, 65535), "port of /livez, /readyz and /metrics of 'ramet worker'; by default none"
     ] = None
@@ -218,7 +229,7 @@ class Settings:
     trusted_proxies: Annotated[
         tuple[str, ...],
         _NETWORKS,
-        "proxies whose X-Forwarded-For header names the client: addresses or networks with commas between them",
+        "proxies whose X-Forwarded-For and -Proto headers are believed: addresses or networks with commas between them",
     ] = ()
     backend: Annotated[str, _BACKEND, "where servers run: local (this host) or kubernetes"] = "local"
     kubeconfig: Annotated[

@@ -13,6 +13,7 @@ import uvicorn
 
 from ramet.cli.host.http_protocol import Bounds
 from ramet.cli.host.serving import Server, bounded_protocol, listen
+from ramet.cli.host.tls import ServerCertificate
 from ramet.settings import load_settings
 
 MOST, OF_ADDRESS = 40, 20
@@ -40,7 +41,7 @@ class Served:
 
 
 @contextmanager
-def serving(bounds: Bounds) -> Iterator[Served]:
+def serving(bounds: Bounds, certificate: ServerCertificate | None = None) -> Iterator[Served]:
     listening = listen("127.0.0.1", 0)
     made: list[Served] = []
 
@@ -60,7 +61,7 @@ def serving(bounds: Bounds) -> Iterator[Served]:
     protocol = bounded_protocol(load_settings({}, **given), bounds)
     config = uvicorn.Config(application, http=protocol, log_config=None, ws="none", lifespan="off", loop="uvloop")
     started = threading.Event()
-    server = Server(config, started.set, lambda: None)
+    server = Server(config, started.set, lambda: None, certificate)
     made.append(Served(server, listening.getsockname()))
 
     def run() -> None:

@@ -21,6 +21,7 @@ from ramet.api.parameters import check_parameters
 from ramet.api.responses import service_of_path
 from ramet.api.routes.account import (
     get_auth_info,
+    get_certificate_authority,
     get_project_limits,
     identify_user,
     list_projects,
@@ -83,6 +84,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     logins_router,
     list_projects,
     get_project_limits,
+    get_certificate_authority,
     get_auth_info,
     logout,
     identify_user,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ramet.api.schemas.account import AnalyticsResult, AuthInfo, Project
+from ramet.api.schemas.account import AnalyticsResult, AuthInfo, CertificateAuthority, Project
 from ramet.client.connection import Connection
 
 
@@ -12,6 +12,10 @@ class Account(Connection):
     def auth_info(self) -> AuthInfo:
         """Return the API key and its project."""
         return self.call("GET", "/auth/info", AuthInfo)
+
+    def get_certificate_authority(self) -> CertificateAuthority:
+        """Return the authority that the certificates of all endpoints are of."""
+        return self.call("GET", "/certificate-authority", CertificateAuthority)
 
     def logout(self) -> None:
         """End a session. API keys have none: revoke the key to end its use."""

@@ -1,5 +1,6 @@
 """One project through one API key: sending requests, reading answers, and turning refusals into errors."""
 
+import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
@@ -26,22 +27,26 @@ class Connection:
         public_key: str,
         secret_key: str | Secret,
         *,
+        ca: str = "",
         timeout_seconds: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """`base_url` ends in /public/api/v1; raises Invalid when it is not a URL.
 
-        Tests pass a `transport` that replaces the network.
+        `ca` is the authority to verify the server with, as PEM ('ramet ca' prints it); by default those that browsers
+        know. Tests pass a `transport` that replaces the network.
         """
         secret = secret_key.reveal() if isinstance(secret_key, Secret) else secret_key
         self.base_url = checked_address(base_url)
         self.project_id = project_id
+        self.ca = ca
         self._http = httpx.Client(
             base_url=self.base_url,
             auth=httpx.BasicAuth(public_key, secret),
             timeout=timeout_seconds,
             transport=transport,
             trust_env=False,
+            verify=verification(ca),
         )
 
     def __enter__(self) -> Self:
@@ -94,11 +99,21 @@ class Connection:
             raise Unavailable(
                 "SERVER_UNREACHABLE",
                 f"No Ramet answers at {self.base_url}",
-                f"Start one with 'ramet up', or check RAMET_BASE_URL. ({error})",
+                f"{_remedy(error)} ({error})",
             ) from error
         if answer.is_error:
             raise _refusal(answer)
         return answer
+
+
+def verification(ca: str) -> ssl.SSLContext | bool:
+    """Return what httpx verifies a server with: an authority as PEM or, where that is "", what browsers know."""
+    if not ca:
+        return True
+    try:
+        return ssl.create_default_context(cadata=ca)
+    except (ssl.SSLError, ValueError) as error:
+        raise Invalid("BAD_CA", "The authority is no certificate in PEM", "'ramet ca' prints it.") from error
 
 
 def checked_address(base_url: str) -> str:
@@ -114,6 +129,12 @@ def checked_address(base_url: str) -> str:
             "It looks like http://127.0.0.1:8080/public/api/v1.",
         )
     return base_url.rstrip("/")
+
+
+def _remedy(error: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "Its certificate is of another authority: save that of 'ramet ca' with 'ramet config set ca FILE'."
+    return "Start one with 'ramet up', or check RAMET_BASE_URL."
 
 
 def _refusal(answer: httpx.Response) -> ApiError:

@@ -29,7 +29,8 @@ class Plane:
 
     `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
     operation was submitted. `restore` holds for services without restore settings. `caller` is the key on whose behalf
-    the verbs work; None: Ramet itself.
+    the verbs work; None: Ramet itself. `authority` is the certificate, as PEM, that the certificates of all endpoints
+    are of; "" where there is no such one.
     """
 
     store: Store
@@ -40,6 +41,7 @@ class Plane:
     clock: Callable[[], datetime] = utc_now
     restore: RestoreSettings = _DEFAULTS
     caller: ApiKey | None = None
+    authority: str = ""
 
     def on_behalf_of(self, key: ApiKey | None) -> "Plane":
         """Return the context for the requests of a key."""

@@ -77,7 +77,7 @@ class RefusalLimit:
 class Recording:
     """What every request passes through. Paths that are not below `api_path` are those of the console.
 
-    `trusted` are the proxies whose X-Forwarded-For is believed.
+    `trusted` are the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
     """
 
     plane: Plane
@@ -90,6 +90,8 @@ class Recording:
     ) -> None:
         """Answer a request with `app`, and record how it ends before the client knows."""
         headers = dict(scope["headers"])
+        if headers.get(b"x-forwarded-proto") == b"https" and is_proxy(scope.get("client"), self.trusted):
+            scope["scheme"] = "https"
         address = client_address(scope.get("client"), headers.get(b"x-forwarded-for", b""), self.trusted)
         if address is not None and scope.get("client"):
             scope["client"] = (address, scope["client"][1])  # type: ignore[index]
@@ -175,6 +177,12 @@ def client_address(peer: Any, forwarded: bytes, trusted: Sequence[Network]) -> s
             break
         address = claimed
     return address
+
+
+def is_proxy(peer: Any, trusted: Sequence[Network]) -> bool:
+    """Tell whether a peer may say that its client came by https: it is trusted, or on this host."""
+    parsed = _parsed(str(peer[0])) if peer else None
+    return parsed is not None and (parsed.is_loopback or _is_in(str(peer[0]), trusted))
 
 
 def _is_in(address: str, networks: Sequence[Network]) -> bool:

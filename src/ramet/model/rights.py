@@ -48,7 +48,7 @@ RIGHTS_OF: Mapping[Role, frozenset[Right]] = {
 }
 
 _OPERATIONS: Mapping[Right, str] = {
-    Right.IDENTIFY: "getAuthInfo getProjects identifyUser logout trackEvent",
+    Right.IDENTIFY: "getAuthInfo getCertificateAuthority getProjects identifyUser logout trackEvent",
     Right.READ: """
         getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets getReplication
         getRestore getRestoreWindow getRestores getService getServiceLogs getServiceMetricsAvailableSeries

@@ -5,6 +5,7 @@ from typing import Any
 from litestar import Request, Response, post
 from litestar.params import JSONBody
 
+from ramet.api.errors import REFUSES
 from ramet.api.parameters import ProjectId
 from ramet.api.responses import PlaneDependency, ProjectVerbs, answer, empty, read
 from ramet.api.schemas.account import (
@@ -14,6 +15,7 @@ from ramet.api.schemas.account import (
     AuthInfoIssuingUser,
     AuthInfoParent,
     AuthInfoProject,
+    CertificateAuthority,
     IdentifyUser,
     Logout,
     Project,
@@ -21,6 +23,7 @@ from ramet.api.schemas.account import (
     QuotaUse,
     TrackEvent,
 )
+from ramet.control.authority import certificate_authority
 from ramet.control.key_limits import list_parents
 from ramet.control.quotas import project_use
 from ramet.control.recording import UNRECORDED
@@ -51,6 +54,19 @@ def get_project_limits(
     known = {name: getattr(limits, name) for name in limits.__struct_fields__}
     used = QuotaUse(use.services, use.forks, use.cpu_millis, use.memory_gbs, use.storage_gbs)
     return answer(ProjectLimits(**known, used=used))
+
+
+@read(
+    "/certificate-authority",
+    operation_id="getCertificateAuthority",
+    summary="Get the certificate authority",
+    tags=["Projects"],
+    opt={REFUSES: True},
+)
+def get_certificate_authority(plane: PlaneDependency) -> Response[CertificateAuthority]:
+    """The authority that the certificates of all endpoints are of."""
+    found = certificate_authority(plane)
+    return answer(CertificateAuthority(found.certificate, found.sha256_fingerprint))
 
 
 @read("/auth/info", operation_id="getAuthInfo", summary="Get the API key in use", tags=["Authentication"])

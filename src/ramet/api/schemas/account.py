@@ -41,6 +41,13 @@ class ProjectLimits(Struct, frozen=True):
     used: QuotaUse
 
 
+class CertificateAuthority(Struct, frozen=True):
+    """What clients verify the endpoints of services with, and HTTP where it has a certificate of this authority."""
+
+    certificate: Annotated[str, Meta(description="PEM.")]
+    sha256_fingerprint: Annotated[str, Meta(description="Of the certificate, as 32 bytes in hexadecimal with colons.")]
+
+
 class AuthInfoProject(Struct, frozen=True):
     """The project that a key opens."""
 

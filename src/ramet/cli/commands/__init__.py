@@ -73,6 +73,7 @@ _COMMANDS = {
     "worker": "host.commands:work_only",
     "down": "host.commands:down",
     "console": "commands.console:console",
+    "ca": "commands.authority:show_authority",
     "doctor": "host.doctor:doctor",
     "backup": "host.backup:backup",
     "archive": "host.archive_key:archive_group",

@@ -10,7 +10,16 @@ import click
 
 from ramet.cli.ui.options import credentials_option, output_option
 from ramet.cli.ui.output import print_result, print_rows, say
-from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, VARIABLES, config_path, full_address, read_saved
+from ramet.cli.user_files.credentials import (
+    CA,
+    CA_VARIABLE,
+    CREDENTIALS_VARIABLE,
+    VARIABLES,
+    config_path,
+    full_address,
+    read_authority,
+    read_saved,
+)
 from ramet.cli.user_files.files import write_values
 from ramet.cli.user_files.preferences import FORMATS, OUTPUT_VARIABLE, preferences_path, preferred_output, save_output
 from ramet.errors import Invalid
@@ -43,10 +52,12 @@ def show(credentials_file: Path | None, output: str) -> None:
 
 
 @config_group.command("set")
-@click.argument("name", type=click.Choice([*VARIABLES, "output"]))
+@click.argument("name", type=click.Choice([*VARIABLES, CA, "output"]))
 @click.argument("value", required=False)
 def set_value(name: str, value: str | None) -> None:
     """Save a value in your configuration, which only you can read. RAMET_* variables override it.
+
+    The value of ca is a file: what 'ramet ca' prints. Its content is saved.
 
     The command prompts for the secret key, or reads it from standard input, so that no shell history contains it.
 
@@ -56,6 +67,7 @@ def set_value(name: str, value: str | None) -> None:
       ramet config set project_id rp1pz7uyae
       ramet config set public_key RK3X9
       pass show ramet | ramet config set secret_key
+      ramet config set ca ramet-ca.crt
       ramet config set output json
     """
     if name == _SECRET and value is not None:
@@ -68,7 +80,7 @@ def set_value(name: str, value: str | None) -> None:
     else:
         write_values(config_path(), {**read_saved(config_path()), name: wanted})
     say(f"{name} is saved in {preferences_path() if name == 'output' else config_path()}.")
-    variable = {**VARIABLES, "output": OUTPUT_VARIABLE}[name]
+    variable = {**VARIABLES, CA: CA_VARIABLE, "output": OUTPUT_VARIABLE}[name]
     for before in (variable, *([CREDENTIALS_VARIABLE] if name != "output" else [])):
         if os.environ.get(before):
             say(f"The variable {before} is set, and overrides it.", "yellow")
@@ -80,10 +92,12 @@ def _credentials(named: Path | None, environ: Mapping[str, str]) -> list[tuple[s
     kept = read_saved(path)
     variables = environ if named is None else {}
     found = []
-    for name, variable in VARIABLES.items():
+    for name, variable in {**VARIABLES, CA: CA_VARIABLE}.items():
         value, origin = (variables[variable], variable) if variables.get(variable) else (kept.get(name), str(path))
         if name == "base_url" and value is not None:
             value = full_address(value)
+        if name == CA and value is not None and origin != variable:
+            value = "a certificate"
         shown = "***" if value is not None and name == _SECRET else value
         found.append((name, shown, "not set" if value is None else origin))
     return found
@@ -109,6 +123,7 @@ def _matching(name: str, wanted: str, holds: Callable[[str], bool]) -> Callable[
 
 _CHECKS: Mapping[str, Callable[[str], str]] = {
     "base_url": full_address,
+    CA: read_authority,
     "project_id": _matching("project_id", "ten letters a-z and digits", is_id),
     "public_key": _matching("public_key", "letters and digits", lambda value: _KEY.fullmatch(value) is not None),
     _SECRET: _matching(_SECRET, "letters and digits", lambda value: _KEY.fullmatch(value) is not None),

@@ -10,6 +10,7 @@ from ramet.api.application import BASE_PATH
 from ramet.cli.ui.options import credentials_option
 from ramet.cli.user_files.credentials import Credentials, find_credentials
 from ramet.client import ApiError
+from ramet.client.connection import verification
 from ramet.errors import Unavailable
 
 _SECONDS = 30.0
@@ -37,6 +38,7 @@ def _ask(origin: str, found: Credentials) -> str:
             data={"public_key": found.public_key, "secret_key": found.secret_key},
             timeout=_SECONDS,
             trust_env=False,
+            verify=verification(found.ca),
         )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Unavailable(

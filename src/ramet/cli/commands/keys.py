@@ -49,7 +49,8 @@ class _OverHttp:
         self._client = client
 
     def credentials(self, made: KeyWithSecret) -> Credentials:
-        return Credentials(self._client.base_url, self._client.project_id, made.public_key, made.secret_key)
+        at = self._client
+        return Credentials(at.base_url, at.project_id, made.public_key, made.secret_key, at.ca)
 
     def list(self) -> Sequence[Key]:
         return self._client.list_keys()
@@ -73,11 +74,12 @@ class _OverHttp:
 
 
 class _OnHost:
-    def __init__(self, projects: Projects, project_id: str, base_url: str) -> None:
-        self._projects, self._project_id, self._base_url = projects, project_id, base_url
+    def __init__(self, projects: Projects, project_id: str, address: tuple[str, str]) -> None:
+        self._projects, self._project_id, self._address = projects, project_id, address
 
     def credentials(self, made: KeyWithSecret) -> Credentials:
-        return Credentials(self._base_url, self._project_id, made.public_key, made.secret_key)
+        base_url, ca = self._address
+        return Credentials(base_url, self._project_id, made.public_key, made.secret_key, ca)
 
     def list(self) -> Sequence[Key]:
         return [Key.of(one) for one in self._projects.list_keys(self._project_id)]

@@ -149,11 +149,13 @@ def project_id_of(projects: Projects, given: str | None) -> str:
     return known[0].id
 
 
-def address_of(data_dir: Path | None) -> str:
-    """Return the address of the interface of a data directory."""
+def address_of(data_dir: Path | None) -> tuple[str, str]:
+    """Return where the interface of a data directory is, or will be, and the authority to verify it with, as PEM."""
     settings = load_settings(data_dir=data_dir)
     found = instance.running(settings.data_dir)
-    return default_url(settings.host, settings.port) if found is None else found.base_url
+    if found is None:
+        return default_url(settings.host, settings.port, tls=bool(settings.tls_cert)), ""
+    return found.base_url, found.ca
 
 
 def _project(project: Project) -> dict[str, str]:

@@ -13,18 +13,21 @@ from ramet.model.passwords import Secret
 _log = logging.getLogger(__name__)
 
 
-def ensure_credentials(projects: Projects, base_url: str, path: Path) -> None:
-    """Make sure that a file has valid credentials: keep those in it if they are valid, else create a key."""
+def ensure_credentials(projects: Projects, base_url: str, path: Path, ca: str = "") -> None:
+    """Make sure that a file has valid credentials: keep those in it if they are valid, else create a key.
+
+    `ca` is the authority that clients verify the server with, as PEM, or "".
+    """
     kept = _read(path)
     if kept is not None and _are_valid(projects, kept):
-        made = Credentials(base_url, kept.project_id, kept.public_key, kept.secret_key)
+        made = Credentials(base_url, kept.project_id, kept.public_key, kept.secret_key, ca or kept.ca)
     else:
-        made = _new_key(projects, base_url)
+        made = _new_key(projects, base_url, ca)
     if made != kept:
         write_credentials(path, made)
 
 
-def ensure_user_credentials(projects: Projects, base_url: str, given: Path | None) -> None:
+def ensure_user_credentials(projects: Projects, base_url: str, given: Path | None, ca: str = "") -> None:
     """Make sure that the user's own file has valid credentials.
 
     If another file was `given`, the user's own file is not changed while it has credentials of another Ramet.
@@ -32,11 +35,11 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Path | Non
     path = config_path()
     try:
         if given is None:
-            ensure_credentials(projects, base_url, path)
+            ensure_credentials(projects, base_url, path, ca)
         elif not path.exists():
-            write_credentials(path, read_credentials(given) or _new_key(projects, base_url))
+            write_credentials(path, read_credentials(given) or _new_key(projects, base_url, ca))
         elif (kept := _read(path)) is not None and _are_valid(projects, kept):
-            ensure_credentials(projects, base_url, path)
+            ensure_credentials(projects, base_url, path, ca)
     except Failed as error:
         _log.warning("no credentials were saved for the command line: %s", error)
 
@@ -55,11 +58,11 @@ def _are_valid(projects: Projects, kept: Credentials) -> bool:
         return False
 
 
-def _new_key(projects: Projects, base_url: str) -> Credentials:
+def _new_key(projects: Projects, base_url: str, ca: str) -> Credentials:
     known = projects.list_projects()
     project = known[0] if known else projects.create_project("default", utc_now())
     key, secret = projects.create_key(project.id, f"ramet up by {_user()}", utc_now())
-    return Credentials(base_url, project.id, key.public_key, secret.reveal())
+    return Credentials(base_url, project.id, key.public_key, secret.reveal(), ca)
 
 
 def _user() -> str:

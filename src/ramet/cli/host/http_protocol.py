@@ -183,7 +183,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
         self._expect(self._bounds.parting_seconds)
         self.transport.write(error_answer(status, code, message))
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # not with TLS: the client closes, or the deadline does
+            self.transport.write_eof()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._answering = cycle
@@ -203,6 +204,18 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expect(self, seconds: float) -> None:
         self._deadline = self.loop.time() + seconds
         self._is_overdue = False
+
+
+@dataclass(frozen=True)
+class Protocols:
+    """Makes the protocol of each connection of a server."""
+
+    bounds: Bounds
+    admission: Admission
+
+    def __call__(self, **of_uvicorn: Any) -> BoundedProtocol:
+        """Return the protocol of a new connection."""
+        return BoundedProtocol(self.bounds, self.admission, **of_uvicorn)
 
 
 def error_answer(status: int, code: str, message: str) -> bytes:

@@ -25,10 +25,11 @@ _LOCK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Instance:
-    """The `ramet up` of a data directory: its process, and where it listens."""
+    """The `ramet up` of a data directory: its process, where it listens, and what to verify it with, as PEM."""
 
     process: ProcessRecord
     base_url: str
+    ca: str = ""
 
 
 @contextlib.contextmanager
@@ -48,12 +49,12 @@ def shared(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def announce(data_dir: Path, base_url: str) -> None:
+def announce(data_dir: Path, base_url: str, ca: str = "") -> None:
     """Record that this process serves the data directory, which the caller has locked exclusively."""
     process = record_of(os.getpid())
     if process is None:
         raise AssertionError("BUG: this process does not exist")
-    write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url)))
+    write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url, ca)))
 
 
 def running(data_dir: Path) -> Instance | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ramet.acting import acting, on_host
 from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, backend_of
+from ramet.app import Runtime, authority_of, backend_of
 from ramet.cli.host import instance
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.probes import answer_probes
-from ramet.cli.host.serving import base_url, listen, serve
+from ramet.cli.host.serving import base_url, certificate_of, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
 from ramet.console.application import PATH as CONSOLE_PATH
@@ -31,30 +31,33 @@ _log = logging.getLogger(__name__)
 
 def run_all(settings: Settings, credentials_file: Path | None) -> None:
     """Serve HTTP and run operations until a signal ends them. The caller has locked the data directory exclusively."""
+    certificate = certificate_of(settings)
     with ExitStack() as stack:
         listening = stack.enter_context(listen(settings.host, settings.port))
         runtime = stack.enter_context(closing(Runtime.open(settings)))
-        address = base_url(listening, settings.host)
+        address = base_url(listening, settings.host, tls=certificate is not None)
+        authority = _authority_of(settings)
 
         def on_ready() -> None:
-            instance.announce(settings.data_dir, address)
+            instance.announce(settings.data_dir, address, authority)
             with acting(on_host("ramet up")):
                 if credentials_file is not None:
-                    ensure_credentials(runtime.projects, address, credentials_file)
-                ensure_user_credentials(runtime.projects, address, given=credentials_file)
+                    ensure_credentials(runtime.projects, address, credentials_file, authority)
+                ensure_user_credentials(runtime.projects, address, given=credentials_file, ca=authority)
             _announce(settings, runtime, address, credentials_file or config_path())
 
         runtime.start(alone=True)
         stack.callback(runtime.stop)
-        serve(runtime, listening, on_ready)
+        serve(runtime, listening, on_ready, certificate)
         say("Ramet has stopped; its databases are still running." + _HOW_TO_STOP[settings.backend])
 
 
 def run_http(settings: Settings) -> None:
     """Serve HTTP until a signal ends it. The caller has a shared lock on the data directory."""
+    certificate = certificate_of(settings)
     with closing(Runtime.open(settings)) as runtime, listen(settings.host, settings.port) as socket:
-        address = base_url(socket, settings.host)
-        serve(runtime, socket, lambda: say(f"HTTP is served at {address}"))
+        address = base_url(socket, settings.host, tls=certificate is not None)
+        serve(runtime, socket, lambda: say(f"HTTP is served at {address}"), certificate)
 
 
 def run_operations(settings: Settings) -> None:
@@ -104,8 +107,14 @@ def _announce(settings: Settings, runtime: Runtime, address: str, credentials: P
     say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
     say(f"  data       {settings.data_dir}, storage {runtime.backend.host.volume_type()}")
     say("  next       ramet service create shop", "dim")
-    if not is_loopback(settings.host):
-        _log.warning("HTTP listens on %s without TLS: put a TLS proxy in front of it", settings.host)
+    if not is_loopback(settings.host) and not settings.tls_cert:
+        message = "HTTP listens on %s without TLS: set RAMET_TLS_CERT, or put a TLS proxy in front of it"
+        _log.warning(message, settings.host)
+
+
+def _authority_of(settings: Settings) -> str:
+    """Return the certificate that clients verify HTTP with, as PEM; "" where the host's own authorities do."""
+    return authority_of(settings).pem if settings.tls_cert == "auto" else ""
 
 
 def _console_link(runtime: Runtime, credentials: Path) -> str:

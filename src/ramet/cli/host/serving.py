@@ -14,9 +14,10 @@ from typing import Any
 import uvicorn
 
 from ramet.api.application import BASE_PATH
-from ramet.app import Runtime
+from ramet.app import Runtime, http_certificate
 from ramet.cli.host.admission import Admission
-from ramet.cli.host.http_protocol import BoundedProtocol, Bounds
+from ramet.cli.host.http_protocol import Bounds, Protocols
+from ramet.cli.host.tls import Files, ServerCertificate, TlsListener
 from ramet.endpoints import address
 from ramet.errors import Failed
 from ramet.settings import Settings
@@ -28,24 +29,45 @@ _COLLECT_AFTER = 50_000
 _SWITCH_SECONDS = 0.0005
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
 _TICKS_PER_CHECK = 10  # a tick is 0.1 s
+_TICKS_PER_CERTIFICATE = 100
 
 
 class Server(uvicorn.Server):
     """uvicorn with callbacks at its start and end; it does not raise the signal again that ended it."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None],
+        on_end: Callable[[], None],
+        certificate: ServerCertificate | None = None,
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
         self._on_end = on_end
+        self._certificate = certificate
+        self._tls: list[TlsListener] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, and report it."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_ready()
+        await super().startup(sockets if self._certificate is None else [])
+        if not self.started:
+            return
+        if self._certificate is not None:
+            self._tls = [self._listener(each, self._certificate) for each in sockets or ()]
+            for listener in self._tls:
+                listener.start()
+        self._on_ready()
+
+    def _listener(self, listening: socket.socket, certificate: ServerCertificate) -> TlsListener:
+        protocol: Any = self.config.http_protocol_class
+        of_uvicorn = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        return TlsListener(listening, certificate.context, protocol.admission, partial(protocol, **of_uvicorn))
 
     async def on_tick(self, counter: int) -> bool:
-        """Close overdue connections once a second."""
+        """Close overdue connections once a second, and look for another certificate every ten seconds."""
+        if self._certificate is not None and counter % _TICKS_PER_CERTIFICATE == 0:
+            await asyncio.to_thread(self._certificate.refresh)
         if counter % _TICKS_PER_CHECK == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
@@ -56,6 +78,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams that never end by themselves, then wait for all requests."""
         self._on_end()
+        for listener in self._tls:
+            listener.stop()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -86,39 +110,52 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def base_url(listening: socket.socket, host: str) -> str:
+def base_url(listening: socket.socket, host: str, *, tls: bool = False) -> str:
     """Return the base URL for clients on this host."""
-    return default_url(host, listening.getsockname()[1])
+    return default_url(host, listening.getsockname()[1], tls=tls)
 
 
-def default_url(host: str, port: int) -> str:
+def default_url(host: str, port: int, *, tls: bool = False) -> str:
     """Return the base URL for clients on this host of a server with this host and port."""
     shown = _LOOPBACKS.get(host, host)
-    return f"http://{address(shown, port)}{BASE_PATH}"
+    return f"{'https' if tls else 'http'}://{address(shown, port)}{BASE_PATH}"
 
 
-def serve(runtime: Runtime, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+def certificate_of(settings: Settings) -> ServerCertificate | None:
+    """Return the certificate of HTTP; None without TLS. Raises Invalid."""
+    if not settings.tls_cert:
+        return None
+    return ServerCertificate(lambda: Files(*http_certificate(settings)))
+
+
+def serve(
+    runtime: Runtime,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    certificate: ServerCertificate | None = None,
+) -> None:
     """Serve requests until a signal ends the process."""
     config = uvicorn.Config(
         runtime.http(),
         loop="uvloop",
-        http=bounded_protocol(runtime.settings),
+        http=bounded_protocol(runtime.settings),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # uvicorn would believe every client on this host: control/recording.py reads them
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     _tune_interpreter()
-    Server(config, on_ready, runtime.end_streams).run([listening])
+    Server(config, on_ready, runtime.end_streams, certificate).run([listening])
 
 
-def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Any:
+def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Protocols:
     """Return the protocol factory of uvicorn; all connections share the limits on their number."""
     most = min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     admission = Admission(most, settings.http_connections_per_address)
-    return partial(BoundedProtocol, bounds or Bounds(), admission)
+    return Protocols(bounds or Bounds(), admission)
 
 
 def _tune_interpreter() -> None:

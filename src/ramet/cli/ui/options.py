@@ -113,7 +113,14 @@ def setting_option(name: str) -> Callable[[Command], Command]:
 def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) -> Client:
     """Return a client of the project that the user's credentials open."""
     found = find_credentials(credentials_file)
-    return Client(found.base_url, found.project_id, found.public_key, found.secret_key, timeout_seconds=timeout_seconds)
+    return Client(
+        found.base_url,
+        found.project_id,
+        found.public_key,
+        found.secret_key,
+        ca=found.ca,
+        timeout_seconds=timeout_seconds,
+    )
 
 
 def find_service(client: Client, service: str) -> Service:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ramet.cli.user_files.files import config_dir, read_values, write_values
-from ramet.client.connection import checked_address
+from ramet.client.connection import checked_address, verification
 from ramet.errors import Invalid, Unauthorized
 
 CREDENTIALS_VARIABLE = "RAMET_CREDENTIALS_FILE"
@@ -21,6 +21,8 @@ VARIABLES = {
     "public_key": "RAMET_PUBLIC_KEY",
     "secret_key": "RAMET_SECRET_KEY",
 }
+CA = "ca"
+CA_VARIABLE = "RAMET_CA"
 _NEEDS = f"It needs {', '.join(VARIABLES)}."
 _REMEDY = (
     "Start a server with 'ramet up', which writes them; or set RAMET_BASE_URL, RAMET_PROJECT_ID, RAMET_PUBLIC_KEY "
@@ -29,12 +31,13 @@ _REMEDY = (
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Everything that a client needs to reach its project."""
+    """Everything that a client needs to reach its project. `ca` is the authority of the server as PEM, "" for none."""
 
     base_url: str
     project_id: str
     public_key: str
     secret_key: str
+    ca: str = ""
 
     def __repr__(self) -> str:
         return f"Credentials({self.base_url!r}, {self.project_id!r}, {self.public_key!r}, ***)"
@@ -57,8 +60,20 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
         if missing := _missing(values):
             reason = f"Neither {config_path(environ)} nor the environment has {', '.join(missing)}"
             raise Unauthorized("NO_CREDENTIALS", reason, _REMEDY)
+        if file := environ.get(CA_VARIABLE):
+            values[CA] = read_authority(file)
         found = Credentials(**values)
     return msgspec.structs.replace(found, base_url=full_address(found.base_url))
+
+
+def read_authority(file: str) -> str:
+    """Return the certificates in a file, as PEM, which 'ramet ca' prints. Raises Invalid."""
+    try:
+        text = Path(file).expanduser().read_text()
+        verification(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid("BAD_CA", f"The authority {file} cannot be read: {error}", "'ramet ca' prints it.") from error
+    return text
 
 
 def full_address(value: str) -> str:
@@ -80,12 +95,13 @@ def read_credentials(path: Path) -> Credentials | None:
 def read_saved(path: Path) -> dict[str, str]:
     """Return the values that a file has so far; none if there is no file. Raises Invalid for any other file."""
     values = read_values(path, "BAD_CREDENTIALS_FILE", _NEEDS) or {}
-    return {name: values[name] for name in VARIABLES if name in values}
+    return {name: values[name] for name in (*VARIABLES, CA) if name in values}
 
 
 def write_credentials(path: Path, credentials: Credentials) -> None:
     """Write credentials to a file, readable by its owner only."""
-    write_values(path, msgspec.structs.asdict(credentials))
+    values = msgspec.structs.asdict(credentials)
+    write_values(path, {name: value for name, value in values.items() if value or name != CA})
 
 
 def _missing(values: Mapping[str, str]) -> list[str]:

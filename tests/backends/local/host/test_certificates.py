@@ -34,30 +34,30 @@ def test_the_authority_is_made_once_and_kept_private(tmp_path: Path, authority: 
 
 @pytest.mark.parametrize("host", ["localhost", "db.example.com", "192.0.2.7", "2001:db8::1"])
 def test_a_certificate_serves_its_host_until_it_nears_its_end(authority: Authority, host: str) -> None:
-    pem, key = pair(authority.issue("abcdefghij", host, NOW))
-    assert authority.still_serves(pem, key, host, NOW)
-    assert authority.still_serves(pem, key, "localhost", NOW)
-    assert not authority.still_serves(pem, key, "elsewhere.example.com", NOW)
-    assert not authority.still_serves(pem, key, host, NOW + timedelta(days=800))
+    pem, key = pair(authority.issue("abcdefghij", [host], NOW))
+    assert authority.still_serves(pem, key, [host], NOW)
+    assert authority.still_serves(pem, key, ["localhost"], NOW)
+    assert not authority.still_serves(pem, key, ["elsewhere.example.com"], NOW)
+    assert not authority.still_serves(pem, key, [host], NOW + timedelta(days=800))
 
 
 def test_what_is_no_certificate_of_ours_is_replaced(tmp_path: Path, authority: Authority) -> None:
-    stranger = open_authority(tmp_path / "others", NOW).issue("abcdefghij", "localhost", NOW)
+    stranger = open_authority(tmp_path / "others", NOW).issue("abcdefghij", ["localhost"], NOW)
     assert not authority.still_serves(*pair(stranger), "localhost", NOW)
     assert "PRIVATE" not in repr(stranger)
 
 
 def test_what_a_power_cut_spoiled_is_replaced(authority: Authority) -> None:
-    pem, key = pair(authority.issue("abcdefghij", "localhost", NOW))
-    _, other_key = pair(authority.issue("abcdefghij", "localhost", NOW))
+    pem, key = pair(authority.issue("abcdefghij", ["localhost"], NOW))
+    _, other_key = pair(authority.issue("abcdefghij", ["localhost"], NOW))
     for spoiled in (b"", b"torn", bytes(len(pem))):
-        assert not authority.still_serves(spoiled, key, "localhost", NOW)
-        assert not authority.still_serves(pem, spoiled, "localhost", NOW)
-    assert not authority.still_serves(pem, other_key, "localhost", NOW)
+        assert not authority.still_serves(spoiled, key, ["localhost"], NOW)
+        assert not authority.still_serves(pem, spoiled, ["localhost"], NOW)
+    assert not authority.still_serves(pem, other_key, ["localhost"], NOW)
 
 
 def test_an_independent_program_accepts_the_chain(tmp_path: Path, authority: Authority) -> None:
-    (tmp_path / "server.crt").write_text(authority.issue("abcdefghij", "db.example.com", NOW).certificate)
+    (tmp_path / "server.crt").write_text(authority.issue("abcdefghij", ["db.example.com"], NOW).certificate)
     command = ["openssl", "verify", "-x509_strict", "-CAfile", str(tmp_path / "secrets" / "ca.crt"),
                "-verify_hostname", "db.example.com", str(tmp_path / "server.crt")]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)

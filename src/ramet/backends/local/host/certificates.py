@@ -1,6 +1,7 @@
 """The local certificate authority of a data root, and a server certificate for each service."""
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,12 +42,17 @@ class Authority:
         """The authority's certificate, for clients."""
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(self, service_id: str, host: str, now: datetime) -> Issued:
-        """Return a certificate that is valid for a service's endpoint host and for the local names of this machine."""
+    @property
+    def sha256_fingerprint(self) -> str:
+        """The fingerprint of the certificate."""
+        return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
+
+    def issue(self, common_name: str, hosts: Sequence[str], now: datetime) -> Issued:
+        """Return a certificate that is valid for these hosts and for the local names of this machine."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [_general_name(name) for name in dict.fromkeys((*_LOCAL_NAMES, host))]
+        names = [_general_name(name) for name in dict.fromkeys((*_LOCAL_NAMES, *hosts))]
         certificate = (
-            _builder(service_id, self.certificate.subject, key, now, _SERVER_DAYS)
+            _builder(common_name, self.certificate.subject, key, now, _SERVER_DAYS)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -55,8 +61,8 @@ class Authority:
         )
         return Issued(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_pem(key))
 
-    def still_serves(self, certificate_pem: bytes, key_pem: bytes, host: str, now: datetime) -> bool:
-        """Tell whether this authority issued a certificate for its key and this host, and it does not expire soon."""
+    def still_serves(self, certificate_pem: bytes, key_pem: bytes, hosts: Sequence[str], now: datetime) -> bool:
+        """Tell whether this authority issued a certificate for its key and these hosts, and it does not expire soon."""
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
             certificate.verify_directly_issued_by(self.certificate)
@@ -66,7 +72,10 @@ class Authority:
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except Exception:  # noqa: BLE001 - a new one replaces it, whatever is wrong
             return False
-        return _general_name(host) in names and now + _RENEW_BEFORE < certificate.not_valid_after_utc
+        return (
+            all(_general_name(host) in names for host in hosts)
+            and now + _RENEW_BEFORE < certificate.not_valid_after_utc
+        )
 
 
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
@@ -79,6 +88,18 @@ def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise AssertionError("BUG: the key of the certificate authority is not an elliptic curve key")
     return Authority(x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes()), key)
+
+
+def issue_for_http(authority: Authority, directory: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
+    """Return the files of a certificate for these hosts and of its key; they are made anew where they do not serve."""
+    certificate, key, now = directory / "http.crt", directory / "http.key", datetime.now(UTC)
+    with files.locked(directory / "ca.lock"):
+        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
+        if not authority.still_serves(found, found_key, hosts, now):
+            issued = authority.issue("Ramet", hosts, now)
+            files.write(key, issued.key)
+            files.write(certificate, issued.certificate)
+    return certificate, key
 
 
 def _make(secrets: Path, now: datetime) -> None:

@@ -282,9 +282,9 @@ class Instances:
             return
         key = paths.tls / "server.key"
         found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
-        if self.authority.still_serves(found, found_key, server.host, now):
+        if self.authority.still_serves(found, found_key, [server.host], now):
             return
-        issued = self.authority.issue(server.service_id, server.host, now)
+        issued = self.authority.issue(server.service_id, [server.host], now)
         # Not flushed: after a power failure an invalid certificate is replaced.
         files.write(key, issued.key)
         files.write(certificate, issued.certificate)

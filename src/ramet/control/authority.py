@@ -1,0 +1,29 @@
+"""The certificate authority of this installation."""
+
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from ramet.control.plane import Plane
+from ramet.errors import Invalid
+
+
+@dataclass(frozen=True)
+class CertificateAuthority:
+    """An authority as clients need it: its certificate as PEM, and the fingerprint to compare."""
+
+    certificate: str
+    sha256_fingerprint: str
+
+
+def certificate_authority(plane: Plane) -> CertificateAuthority:
+    """Return the authority. Raises Invalid where the backend has none for all services."""
+    if not plane.authority:
+        raise Invalid(
+            "NO_AUTHORITY",
+            "This backend has no authority that the certificates of all services are of",
+            "On Kubernetes each cluster has its own: kubectl get secret SERVICE-ca -o jsonpath='{.data.ca\\.crt}'",
+        )
+    digest = x509.load_pem_x509_certificate(plane.authority.encode()).fingerprint(hashes.SHA256())
+    return CertificateAuthority(plane.authority, digest.hex(":").upper())
