@@ -167,7 +167,8 @@ class Instance:
     def client(self) -> Client:
         """Return a client of the only project."""
         key = self.credentials
-        return Client(key["base_url"], key["project_id"], key["public_key"], key["secret_key"], timeout_seconds=60)
+        words = (key["base_url"], key["project_id"], key["public_key"], key["secret_key"])
+        return Client(*words, ca=key.get("ca", ""), timeout_seconds=60)
 
     def call(self, method: str, path: str, body: object = None) -> httpx.Response:
         """Send a request about the project over a separate connection, and return whatever the answer is."""

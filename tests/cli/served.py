@@ -58,7 +58,7 @@ def serving(bounds: Bounds, certificate: ServerCertificate | None = None) -> Ite
         await send({"type": "http.response.body", "body": b""})
 
     given = {"http_connections": MOST, "http_connections_per_address": OF_ADDRESS}
-    protocol = bounded_protocol(load_settings({}, **given), bounds)
+    protocol: Any = bounded_protocol(load_settings({}, **given), bounds)
     config = uvicorn.Config(application, http=protocol, log_config=None, ws="none", lifespan="off", loop="uvloop")
     started = threading.Event()
     server = Server(config, started.set, lambda: None, certificate)

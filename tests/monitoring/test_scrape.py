@@ -9,10 +9,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from ramet.control.plane import utc_now
 from ramet.errors import Invalid, Unavailable
+from ramet.model.keys import KeyLimits
 from ramet.model.metrics import SERIES
+from ramet.model.rights import Role
 from ramet.monitoring.scrape import Access, Asker
 from ramet.monitoring.service_collector import MEANINGS
+from ramet.store import services
 from ramet.store.database import Store
 from tests.monitoring.conftest import TOKEN, Monitored
 
@@ -68,6 +72,17 @@ def test_a_key_reads_the_services_of_its_project_only(monitored: Monitored) -> N
         assert monitored.names[1] not in answer.text
         assert monitored.keys[1].project_id not in answer.text
         assert not [name for name in ("ramet_http", "process_", "ramet_operation") if name in answer.text]
+
+
+def test_a_forker_reads_nothing_of_its_project(monitored: Monitored) -> None:
+    project = monitored.keys[0].project_id
+    with monitored.runtime.store.read() as tx:
+        parent = services.list_services(tx, project, utc_now())[0]
+    limits = KeyLimits(parents=(parent.id,))
+    key, secret = monitored.runtime.projects.create_key(project, "ci", utc_now(), role=Role.FORKER, limits=limits)
+    answer = monitored.scrape(authorization=f"Bearer {key.public_key}:{secret.reveal()}")
+    assert answer.status_code == 403
+    assert "ramet_" not in answer.text
 
 
 @pytest.mark.parametrize(

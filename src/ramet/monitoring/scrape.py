@@ -22,6 +22,7 @@ from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.endpoints import is_loopback
 from ramet.errors import Forbidden, Invalid, Unauthorized, Unavailable
+from ramet.model.rights import RIGHTS_OF, Right
 from ramet.monitoring.instruments import Instruments
 from ramet.monitoring.service_collector import service_metrics
 from ramet.monitoring.work_collector import store_up, work_metrics
@@ -119,7 +120,11 @@ class Scrape:
                 "The request carries neither the token of the operator nor an API key",
                 "Send 'Authorization: Bearer' with the token of RAMET_METRICS_TOKEN_FILE or public_key:secret_key.",
             )
-        return self.projects.authenticate(*credentials(header)).project_id
+        key = self.projects.authenticate(*credentials(header))
+        if Right.READ_PROJECT not in RIGHTS_OF[key.role]:
+            message = f"A key with the role {key.role} may not read the metrics of its project"
+            raise Forbidden("FORBIDDEN", message, "Use a key with another role.")
+        return key.project_id
 
     def _token(self) -> str | None:
         try:

@@ -226,4 +226,4 @@ def test_a_request_for_an_unknown_upgrade_is_answered_without_it(served: Served)
 
 def test_at_most_half_of_the_file_descriptors_are_connections() -> None:
     protocol = bounded_protocol(load_settings({}, http_connections=1_000_000))
-    assert protocol.args[1].most == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    assert protocol.admission.most == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from harness.instance import Instance, open_instance
 from harness.waiting import eventually
 from ramet.cli.connection import connection_string
-from ramet.cli.user_files.credentials import read_credentials
+from ramet.cli.user_files.credentials import read_credentials, write_credentials
 from ramet.model.status import Status
 
 
@@ -79,12 +80,20 @@ def test_http_endpoints_and_poolers_work_over_ipv6(host: Instance) -> None:
 
 
 @pytest.mark.slow
-def test_only_the_user_can_read_what_up_writes(host: Instance) -> None:
+def test_only_the_user_can_read_what_up_writes_and_clients_verify_its_tls(host: Instance) -> None:
+    host.environment["RAMET_TLS_CERT"] = "auto"
     host.up()
     with host.client() as ramet:
         given = read_credentials(host.root / "credentials.json")
         assert given is not None
         assert given.base_url == ramet.base_url
+        assert given.base_url.startswith("https://127.0.0.1:")
+        assert given.ca == ramet.get_certificate_authority().certificate == host.run("ca").stdout
+        assert host.run("service", "list").returncode == 0
+        assert host.run("ca", "--data", str(host.data)).stdout == given.ca
+        write_credentials(host.root / "stranger.json", replace(given, ca=""))
+        stranger = host.run("service", "list", "--credentials-file", str(host.root / "stranger.json"))
+        assert (stranger.returncode, "'ramet ca'" in stranger.stderr) == (1, True), stranger.stderr
         assert read_credentials(host.root / "config" / "ramet" / "credentials.json") == given
         for path in (host.root / "credentials.json", host.root / "config" / "ramet" / "credentials.json"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600

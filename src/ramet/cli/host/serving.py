@@ -16,7 +16,7 @@ import uvicorn
 from ramet.api.application import BASE_PATH
 from ramet.app import Runtime, http_certificate
 from ramet.cli.host.admission import Admission
-from ramet.cli.host.http_protocol import Bounds, Protocols
+from ramet.cli.host.http_protocol import BoundedProtocol, Bounds, Protocols
 from ramet.cli.host.tls import Files, ServerCertificate, TlsListener
 from ramet.endpoints import address
 from ramet.errors import Failed
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
     def _listener(self, listening: socket.socket, certificate: ServerCertificate) -> TlsListener:
         protocol: Any = self.config.http_protocol_class
         of_uvicorn = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return TlsListener(listening, certificate.context, protocol.admission, partial(protocol, **of_uvicorn))
+        return TlsListener(listening, certificate, protocol.admission, partial(protocol, **of_uvicorn))
 
     async def on_tick(self, counter: int) -> bool:
         """Close overdue connections once a second, and look for another certificate every ten seconds."""

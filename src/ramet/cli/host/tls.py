@@ -30,27 +30,26 @@ class ServerCertificate:
     def __init__(self, provide: Callable[[], Files]) -> None:
         """Load the certificate. Raises Invalid when that is not possible."""
         self._provide = provide
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.context.set_alpn_protocols(["http/1.1"])
-        self._loaded = self._load()
+        self._loaded, self.context = self._load()
 
     def refresh(self) -> None:
         """Load the files again if they have changed; new connections get them. What is wrong with them is logged."""
         try:
             if _stamp(self._provide()) != self._loaded:
-                self._loaded = self._load()
+                # Another context: handshakes in the event loop use this one at the same time.
+                self._loaded, self.context = self._load()
                 _log.info("HTTP uses another certificate from now on")
         except (Invalid, OSError) as error:
             _log.warning("HTTP keeps its certificate: %s", error)
 
-    def _load(self) -> tuple[object, ...]:
+    def _load(self) -> tuple[object, ssl.SSLContext]:
         files = self._provide()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
         try:
             stamp = _stamp(files)
-            # First into another context: a certificate without its key would end all new connections.
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
-                context.load_cert_chain(files.certificate, files.key, password=_no_password)
+            context.load_cert_chain(files.certificate, files.key, password=_no_password)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise Invalid(
                 "INVALID_SETTING",
@@ -58,7 +57,7 @@ class ServerCertificate:
                 "RAMET_TLS_CERT and RAMET_TLS_KEY name files with PEM: the certificate, with those that signed it after"
                 " it, and its key without a password.",
             ) from error
-        return stamp
+        return stamp, context
 
 
 class TlsListener:
@@ -70,11 +69,11 @@ class TlsListener:
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext,
+        certificate: ServerCertificate,
         admission: Admission,
         inner: Callable[[], asyncio.Protocol],
     ) -> None:
-        self._listening, self._context, self._admission, self._inner = listening, context, admission, inner
+        self._listening, self._certificate, self._admission, self._inner = listening, certificate, admission, inner
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -105,7 +104,7 @@ class TlsListener:
             return
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._inner, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                self._inner, connection, ssl=self._certificate.context, ssl_handshake_timeout=HANDSHAKE_SECONDS
             )
         except OSError:  # no TLS, too slow, or gone
             connection.close()
