@@ -65,7 +65,7 @@ class LocalBackend:
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
     admission = _part(lambda it: LocalAdmission(it.memory_reserve_percent))
-    host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints))
+    host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints, it.admission))
 
 
 def open_backend(

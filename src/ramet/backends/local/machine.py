@@ -11,6 +11,7 @@ from functools import cached_property
 import psutil
 
 from ramet.backends.interface.values import Server
+from ramet.backends.local.admission import LocalAdmission
 from ramet.backends.local.endpoints.endpoints import LocalEndpoints, control_of
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
@@ -38,6 +39,7 @@ class LocalHost:
     pool: Pool
     poolers: Poolers
     endpoints: LocalEndpoints
+    admission: LocalAdmission
     free_space: read_only_storage.FreeSpace = field(default_factory=read_only_storage.FreeSpace)
 
     @cached_property
@@ -85,6 +87,7 @@ class LocalHost:
             ("poolers", describe_pgbouncer()),
             ("endpoints", control_of(self.instances).describe()),
             ("limits", self.instances.limits.describe()),
+            ("memory", self.admission.describe()),
             ("quotas", self.instances.quotas.describe()),
             ("servers", f"They run as the user {self.instances.account.name}."),
         ]
