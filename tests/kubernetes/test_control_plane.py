@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import secrets
 import subprocess
 import time
@@ -21,12 +22,15 @@ from harness.kubernetes.versions import KUBERNETES, REPOSITORY
 from harness.waiting import eventually
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
+from ramet.model.status import Status
 from tests.kubernetes.ramets import login
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _MANIFESTS = REPOSITORY / "deploy/kubernetes/ramet.yaml"
 _CHART = REPOSITORY / "deploy/helm/ramet"
 _PODS = {"serve": 2, "worker": 2}
+_OF_WORKERS = "--selector=app.kubernetes.io/component=worker"
+_KILLS = 6
 
 
 @dataclass
@@ -162,6 +166,42 @@ def test_operations_go_on_while_all_pods_are_replaced(house: House, capsys: pyte
         client.wait_deleted(service.service_id)
     left = kubectl("get", "pvc,pods,volumesnapshots,networkpolicies", f"--namespace={house.services}", "--output=name")
     assert left == ""
+
+
+def test_forks_are_complete_though_workers_are_killed_again_and_again(
+    house: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = house.client
+    asked = client.create_service("shop")
+    assert asked.initial_password is not None
+    parent = client.wait_ready(asked.service_id)
+    with login(parent, asked.initial_password) as connection:
+        connection.execute("CREATE TABLE ledger AS SELECT generate_series(1, 1000) AS n")
+    forks = [client.fork_service(parent.service_id, ForkStrategy.NOW) for _ in range(3)]
+    killed = 0
+
+    def all_ready() -> bool:
+        nonlocal killed
+        statuses = [client.get_service(one.service_id).status for one in forks]
+        if killed < _KILLS and Status.READY not in statuses:
+            pods = kubectl("get", "pods", f"--namespace={house.at}", "--output=name", _OF_WORKERS).split()
+            kubectl("delete", random.choice(pods), f"--namespace={house.at}", "--force", "--grace-period=0")
+            killed += 1
+        return all(status == Status.READY for status in statuses)
+
+    eventually(all_ready, "three forks", 1.0, seconds=400)
+    for one in forks:
+        assert one.initial_password is not None
+        with login(client.get_service(one.service_id), one.initial_password) as connection:
+            assert connection.execute("SELECT count(*) FROM ledger").fetchone() == (1000,)
+    for service in (*forks, parent):
+        client.delete_service(service.service_id)
+        client.wait_deleted(service.service_id)
+    left = kubectl("get", "pvc,pods,volumesnapshots,networkpolicies", f"--namespace={house.services}", "--output=name")
+    with capsys.disabled():
+        print(f"\nworkers killed: {killed}; three forks complete; left: {left or 'nothing'}")
+    assert left == ""
+    assert killed > 0
 
 
 @pytest.mark.skipif(not programs.HELM.path.exists(), reason="Helm is not built: script/kubernetes build")
