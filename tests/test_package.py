@@ -25,9 +25,16 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
     assert version("ramet") == ramet.__version__
 
 
-def test_the_command_line_imports_what_is_slow_only_when_a_command_needs_it() -> None:
-    slow = {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}
-    program = f"import sys, ramet.cli.commands; print(sorted({slow!r} & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("imported", "slow"),
+    [
+        ("ramet.cli.commands", {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}),
+        ("ramet.client", {"sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
+        ("ramet.kits.pytest_plugin", {"httpx", "psycopg", "ramet.client"}),
+    ],
+)
+def test_what_starts_often_does_not_import_what_is_slow(imported: str, slow: set[str]) -> None:
+    program = f"import sys, {imported}; print(sorted({slow!r} & set(sys.modules)))"
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (seen.stdout, seen.stderr) == ("[]\n", "")
 

@@ -74,7 +74,7 @@ def test_work_that_ramet_starts_by_itself_is_listed_only_when_it_fails(
         submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)
     world.work()
     assert named() == named("?all=false") == ["create", "snapshot"]
-    assert named("?all=true") == ["create", "prepare", "snapshot", "snapshot"]
+    assert named("?all=true") == ["create", "prepare", "prepare", "snapshot", "snapshot"]
     monkeypatch.setattr(MemoryRestore, "take_snapshot", refuse)
     with world.store.write() as tx:
         submit_snapshot(tx, service["service_id"], SnapshotKind.SCHEDULED)

@@ -13,6 +13,7 @@ from ramet import acting
 from ramet.control.plane import utc_now
 from ramet.errors import Error, Invalid, NotFound, Unauthorized, WrongState
 from ramet.model.keys import (
+    LONGEST_OVERLAP_SECONDS,
     NO_KEY_LIMITS,
     ApiKey,
     KeyLimits,
@@ -30,7 +31,6 @@ from ramet.model.timestamps import rfc3339
 from ramet.store import keys, services, sessions
 from ramet.store.database import Store
 
-LONGEST_OVERLAP_SECONDS = 30 * 86_400
 _RECORD_EVERY = timedelta(seconds=60)
 _NO_DIGEST = "0" * 64
 _log = logging.getLogger(__name__)

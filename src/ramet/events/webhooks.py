@@ -15,7 +15,15 @@ from ramet.events.signature import new_secret
 from ramet.events.targets import check_url
 from ramet.ids import new_id
 from ramet.model.cursor import decode_cursor, encode_cursor
-from ramet.model.events import Delivery, DeliveryStatus, EventType, Webhook
+from ramet.model.events import (
+    LONGEST_DESCRIPTION,
+    LONGEST_OVERLAP_SECONDS,
+    OVERLAP_SECONDS,
+    Delivery,
+    DeliveryStatus,
+    EventType,
+    Webhook,
+)
 from ramet.model.passwords import Secret
 from ramet.store import events
 from ramet.store import webhooks as rows
@@ -24,9 +32,6 @@ from ramet.store.webhooks import WebhookRow
 MOST_WEBHOOKS = 20
 PAGE = 50
 LARGEST_PAGE = 500
-LONGEST_DESCRIPTION = 200
-LONGEST_OVERLAP_SECONDS = 7 * 86_400
-OVERLAP_SECONDS = 86_400
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,10 @@ from msgspec import Struct
 
 from ramet.model.passwords import Secret
 
+LONGEST_DESCRIPTION = 200
+LONGEST_OVERLAP_SECONDS = 7 * 86_400
+OVERLAP_SECONDS = 86_400
+
 
 class EventType(StrEnum):
     """What can happen."""

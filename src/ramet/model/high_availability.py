@@ -40,7 +40,8 @@ def requested_standbys(present: Standbys, count: int | None, synchronous: int | 
     """
     for name, value in (("replica_count", count), ("sync_replica_count", synchronous)):
         if value is not None and not 0 <= value <= MOST_STANDBYS:
-            raise Invalid("INVALID_FIELD", f"{name} must be between 0 and {MOST_STANDBYS} (got {value})")
+            wrong = f"{name} must be between 0 and {MOST_STANDBYS} (got {value})"
+            raise Invalid("INVALID_FIELD", wrong, "Send 0 for a service without replicas.")
     if count is not None and synchronous is not None and synchronous > count:
         raise Invalid(
             "CONTRADICTION",

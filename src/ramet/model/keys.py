@@ -15,6 +15,7 @@ from ramet.model.passwords import Secret
 from ramet.model.quota import Quota, check_quota
 from ramet.model.rights import Role
 
+LONGEST_OVERLAP_SECONDS = 30 * 86_400
 _ALPHABET = string.ascii_letters + string.digits
 
 

@@ -37,8 +37,8 @@ class SetHa(Steps):
         self.tools.backend.replicas.set_standbys(server, 0)
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work)  # first: the stored state may be unreadable
         _record(tx, work, work.state.before)
-        finish(tx, work)
 
 
 def _record(tx: sa.Connection, work: Work[StandbysState], standbys: Standbys) -> None:

@@ -20,7 +20,7 @@ from ramet.api.schemas.events import (
 )
 from ramet.events import webhooks
 from ramet.model import events as model
-from ramet.model.events import DeliveryStatus
+from ramet.model.events import OVERLAP_SECONDS, DeliveryStatus
 
 WebhookId = Annotated[
     str, PathParameter(description="Identifier of the webhook.", schema_extra={"pattern": "^[a-z0-9]{10}$"})
@@ -108,7 +108,7 @@ def rotate_secret(
     plane: PlaneDependency, project_id: ProjectId, webhook_id: WebhookId, data: JSONBody[WebhookRotation]
 ) -> Response[Webhook]:
     """Make a new secret. For a while deliveries have a signature with each of the two."""
-    overlap = webhooks.OVERLAP_SECONDS if data.overlap_seconds is None else data.overlap_seconds
+    overlap = OVERLAP_SECONDS if data.overlap_seconds is None else data.overlap_seconds
     made = webhooks.rotate_secret(plane, project_id, webhook_id, overlap)
     return answer(_shape(made, secret=made.secret.reveal()))
 

@@ -5,8 +5,13 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Body, Identifier, OptionalTimestamp, Timestamp
-from ramet.events.webhooks import LONGEST_DESCRIPTION, LONGEST_OVERLAP_SECONDS, OVERLAP_SECONDS
-from ramet.model.events import DeliveryStatus, EventType
+from ramet.model.events import (
+    LONGEST_DESCRIPTION,
+    LONGEST_OVERLAP_SECONDS,
+    OVERLAP_SECONDS,
+    DeliveryStatus,
+    EventType,
+)
 
 Url = Annotated[str, Meta(description="An https:// URL; http:// only where the operator permits the address.")]
 Types = Annotated[list[str], Meta(description="The types of events to deliver, such as service.ready; empty: all.")]

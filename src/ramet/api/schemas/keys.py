@@ -6,8 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Body, Identifier, Name, Timestamp
-from ramet.control.keys import LONGEST_OVERLAP_SECONDS
-from ramet.model.keys import ApiKey
+from ramet.model.keys import LONGEST_OVERLAP_SECONDS, ApiKey
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS
 from ramet.model.passwords import Secret
 from ramet.model.rights import Role
