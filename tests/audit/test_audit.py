@@ -1,10 +1,12 @@
 """The audit over HTTP: who did what, and how it ended."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +19,7 @@ from ramet.audit.recorder import AuditRecorder
 from ramet.audit.verbs import remove_old_entries
 from ramet.audit.verification import verify
 from ramet.control.duties.life_spans import LifeSpans
-from ramet.control.recording import RefusalLimit, client_address
+from ramet.control.recording import Recording, RefusalLimit, client_address
 from ramet.errors import Failed, Unavailable
 from ramet.model.audit import REMOVAL, Entry, chain_key
 from ramet.operations.schedule import Duty, Schedule
@@ -247,6 +249,20 @@ def test_the_address_behind_a_proxy_is_believed_only_from_a_trusted_one() -> Non
     assert client_address(peer, b"nonsense", trusted) == "10.0.0.1"
     assert client_address(peer, b"", ()) == "10.0.0.1"
     assert client_address(None, b"203.0.113.9", trusted) is None
+
+
+@pytest.mark.parametrize(("peer", "scheme"), [("127.0.0.1", "https"), ("10.0.0.1", "https"), ("198.51.100.1", "http")])
+def test_that_the_client_came_by_https_is_believed_of_proxies_and_of_this_host(peer: str, scheme: str) -> None:
+    seen: list[str] = []
+
+    async def application(scope: Any, _receive: Any, _send: Any) -> None:
+        seen.append(scope["scheme"])
+
+    recording: Any = Recording(None, "/public", [ip_network("10.0.0.0/8")])  # type: ignore[arg-type]
+    headers = [(b"x-forwarded-proto", b"https")]
+    scope = {"headers": headers, "client": (peer, 1), "path": "/console/", "scheme": "http"}
+    asyncio.run(recording.record(application, scope, None, None))
+    assert seen == [scheme]
 
 
 @pytest.mark.parametrize("body", [one for one in bodies() if one.__struct_fields__], ids=lambda one: one.__name__)

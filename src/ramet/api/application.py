@@ -35,6 +35,7 @@ from ramet.api.routes.following import following_router
 from ramet.api.routes.forks import forks_router
 from ramet.api.routes.health import livez, readyz
 from ramet.api.routes.imports import imports_router
+from ramet.api.routes.insight import insight_router
 from ramet.api.routes.keys import keys_router
 from ramet.api.routes.life_spans import life_spans_router
 from ramet.api.routes.logins import logins_router
@@ -80,6 +81,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     webhooks_router,
     logs_router,
     metrics_router,
+    insight_router,
     keys_router,
     logins_router,
     list_projects,

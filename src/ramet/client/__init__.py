@@ -13,6 +13,7 @@ from ramet.client.events import EventsAndWebhooks
 from ramet.client.following import Followers
 from ramet.client.forks import Forks
 from ramet.client.imports import Imports
+from ramet.client.insight import Insight
 from ramet.client.keys import Keys
 from ramet.client.life_spans import Keeping, LifeSpans
 from ramet.client.observation import Observation
@@ -43,6 +44,7 @@ class Client(
     RestoresInPlace,
     Archives,
     Observation,
+    Insight,
     Audit,
     EventsAndWebhooks,
     ReplicaSets,

@@ -50,9 +50,10 @@ RIGHTS_OF: Mapping[Role, frozenset[Right]] = {
 _OPERATIONS: Mapping[Right, str] = {
     Right.IDENTIFY: "getAuthInfo getCertificateAuthority getProjects identifyUser logout trackEvent",
     Right.READ: """
-        getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets getReplication
-        getRestore getRestoreWindow getRestores getService getServiceLogs getServiceMetricsAvailableSeries
-        getServiceMetricsSeries getServiceOperations getServices getSnapshots getUpgrade getUpgrades
+        getActivity getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets
+        getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
+        getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSnapshots
+        getTopStatements getUpgrade getUpgrades
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.CONNECT: "createLogin getLogins",

@@ -233,6 +233,7 @@ REFUSED = {
     "kubernetes": {
         "test_endpoints": "endpoints",
         "test_followers": "followers",
+        "test_insight": "insight",
         "test_replacements": "replacements",
         "test_sources": "sources",
         "test_upgrades": "upgrades",

@@ -10,6 +10,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
+from ramet.backends.interface.insight import Insight
 from ramet.backends.interface.logins import Logins
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
@@ -30,6 +31,7 @@ PROTOCOLS = (
     Host,
     Sources,
     Replication,
+    Insight,
     Upgrades,
     Followers,
     Subscriptions,
@@ -65,6 +67,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "host",
                 "sources",
                 "replication",
+                "insight",
                 "upgrades",
                 "followers",
                 "subscriptions",

@@ -12,6 +12,7 @@ from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
+from ramet.backends.interface.insight import Insight
 from ramet.backends.interface.logins import Logins
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
@@ -74,6 +75,10 @@ class Backend(Protocol):
     @property
     def replication(self) -> Replication:
         """Logical replication to servers elsewhere."""
+
+    @property
+    def insight(self) -> Insight:
+        """What serving servers do."""
 
     @property
     def upgrades(self) -> Upgrades:

@@ -14,6 +14,7 @@ from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
 from ramet.backends.local.host.paths import digest_of, layout_of, sweep_sockets
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.insight import LocalInsight
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.off_host.archive import LocalArchive, installation_id
@@ -62,6 +63,7 @@ class LocalBackend:
     subscriptions = _part(lambda it: LocalSubscriptions(it.instances, it.vault))
     logins = _part(lambda it: LocalLogins(it.instances))
     replication = _part(lambda it: LocalReplication(it.instances))
+    insight = _part(lambda it: LocalInsight(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
     admission = _part(lambda it: LocalAdmission(it.memory_reserve_percent))

@@ -11,6 +11,7 @@ from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.endpoints import MemoryEndpoints
 from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
+from ramet.backends.memory.insight import MemoryInsight
 from ramet.backends.memory.logins import MemoryLogins
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replacements import MemoryReplacements
@@ -41,6 +42,7 @@ class MemoryBackend(Memory):
         self.admission = MemoryAdmission(self)
         self.logins = MemoryLogins(self)
         self.replication = MemoryReplication(self)
+        self.insight = MemoryInsight(self)
         self.upgrades = MemoryUpgrades(self)
         self.followers = MemoryFollowers(self)
         self.replacements = MemoryReplacements(self)

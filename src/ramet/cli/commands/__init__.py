@@ -54,12 +54,14 @@ _SERVICE_COMMANDS = {
     "window": "commands.restore:show_window",
 }
 _DATABASE_COMMANDS = {
+    "activity": "commands.insight:show_activity",
     "connect": "commands.databases:connect",
     "connection-string": "commands.databases:show_connection_string",
     "create": "commands.roles:create_group",
     "dump": "commands.dumps:dump_database",
     "login": "commands.logins:login",
     "schema": "commands.schema:show_schema",
+    "top": "commands.insight:show_top",
     "upgrade-extension": "commands.extensions:upgrade_extension",
 }
 _COMMANDS = {

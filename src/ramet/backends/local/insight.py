@@ -1,0 +1,91 @@
+"""What the servers of this host do, as their own views tell."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import psycopg
+
+from ramet.backends.interface.insight import Session, TopStatement
+from ramet.backends.interface.values import Server
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import DATABASE, Connection
+from ramet.errors import Unavailable, WrongState
+from ramet.model.statement_text import without_literals
+
+_SECONDS = 3
+# The function itself, as the extension installs it: a view with the same name could be of a tenant.
+_SCHEMA = """
+SELECT nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
+WHERE extname = 'pg_stat_statements' AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
+    AND pronargs = 1 AND proargtypes[0] = 'bool'::regtype
+"""
+_STATEMENTS = """
+SELECT left(query, {longest}), datname, pg_get_userbyid(userid), calls, total_exec_time, mean_exec_time, rows,
+    shared_blks_hit, shared_blks_read
+FROM {}.pg_stat_statements(true) JOIN pg_database d ON d.oid = dbid
+WHERE datname = {database} AND userid <> {platform} AND toplevel ORDER BY total_exec_time DESC LIMIT {limit}
+"""
+_SESSIONS = """
+WITH seen AS MATERIALIZED (
+    SELECT *, CASE WHEN wait_event_type = 'Lock' THEN pg_blocking_pids(pid) ELSE '{{}}' END AS blocked_by
+    FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type NOT IN (
+        'archiver', 'autovacuum launcher', 'background writer', 'checkpointer', 'io worker', 'logger',
+        'logical replication launcher', 'slotsync worker', 'startup', 'walreceiver', 'walsummarizer', 'walwriter')
+), blocking AS (SELECT DISTINCT unnest(blocked_by) AS pid FROM seen)
+SELECT pid, backend_type, datname, usename, application_name, host(client_addr), state,
+    CASE WHEN state = 'active' THEN wait_event_type || ': ' || wait_event END, blocked_by,
+    extract(epoch FROM clock_timestamp() - xact_start)::float8,
+    extract(epoch FROM clock_timestamp() - state_change)::float8,
+    CASE WHEN usesysid IS DISTINCT FROM {platform} THEN query END
+FROM seen WHERE usesysid IS DISTINCT FROM {platform} OR pid IN (SELECT pid FROM blocking)
+ORDER BY blocked_by = '{{}}', pid NOT IN (SELECT pid FROM blocking), state IS DISTINCT FROM 'active', xact_start, pid
+LIMIT {limit}
+"""
+_PLATFORM = 10  # the bootstrap superuser, whatever its name
+_LONGEST = 4000
+
+
+@dataclass(frozen=True)
+class LocalInsight:
+    """The views of running servers; obeys ramet.backends.interface.insight.Insight."""
+
+    instances: Instances
+
+    def statements(self, server: Server, limit: int) -> Sequence[TopStatement]:
+        with self._connect(server, DATABASE) as connection:
+            schema = connection.execute(_SCHEMA).fetchone()
+            if schema is None:
+                raise WrongState(
+                    "STATEMENTS_NOT_COUNTED",
+                    f"Database {DATABASE} of service {server.service_id} has no extension pg_stat_statements",
+                    "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
+                )
+            rows = connections.query(
+                connection, _STATEMENTS, schema[0], database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
+            )
+        return [TopStatement(without_literals(text or ""), *rest) for text, *rest in rows]
+
+    def activity(self, server: Server, limit: int) -> Sequence[Session]:
+        with self._connect(server, "postgres") as connection:
+            rows = connections.query(connection, _SESSIONS, platform=_PLATFORM, limit=limit)
+        found = [Session(*row) for row in rows]
+        return [replace(one, text=one.text and without_literals(one.text)) for one in found]
+
+    @contextmanager
+    def _connect(self, server: Server, database: str) -> Iterator[Connection]:
+        paths, bound = self.instances.paths(server.service_id), f"{_SECONDS}s"
+        try:
+            with connections.connect(
+                paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=bound
+            ) as connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise Unavailable(
+                "SERVER_BUSY",
+                f"The server of service {server.service_id} did not answer: {str(error).strip()}",
+                "Ask again later.",
+            ) from error
