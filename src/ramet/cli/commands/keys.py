@@ -31,6 +31,9 @@ class _Keys(Protocol):
     """The keys of one project."""
 
     @property
+    def project_id(self) -> str: ...
+
+    @property
     def credentials(self) -> Callable[[KeyWithSecret], Credentials]: ...
 
     def list(self) -> Sequence[Key]: ...
@@ -46,7 +49,7 @@ class _Keys(Protocol):
 
 class _OverHttp:
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._client, self.project_id = client, client.project_id
 
     def credentials(self, made: KeyWithSecret) -> Credentials:
         at = self._client
@@ -74,33 +77,38 @@ class _OverHttp:
 
 
 class _OnHost:
-    def __init__(self, projects: Projects, project_id: str, address: tuple[str, str]) -> None:
-        self._projects, self._project_id, self._address = projects, project_id, address
+    def __init__(self, projects: Projects, project: str | None, address: tuple[str, str]) -> None:
+        self._projects, self._project, self._address = projects, project, address
+
+    @property
+    def project_id(self) -> str:
+        """The id of the project that was named, else of the only one; a key is revoked without it."""
+        return project_id_of(self._projects, self._project)
 
     def credentials(self, made: KeyWithSecret) -> Credentials:
         base_url, ca = self._address
-        return Credentials(base_url, self._project_id, made.public_key, made.secret_key, ca)
+        return Credentials(base_url, self.project_id, made.public_key, made.secret_key, ca)
 
     def list(self) -> Sequence[Key]:
-        return [Key.of(one) for one in self._projects.list_keys(self._project_id)]
+        return [Key.of(one) for one in self._projects.list_keys(self.project_id)]
 
     def create(self, name: str, role: Role, fields: dict[str, Any]) -> KeyWithSecret:
         fields, now = dict(fields), self._projects.clock()
         expires_at = _parsed(fields.pop("expires_at", None))
         limits = msgspec.convert(fields, KeyLimits)
         made, secret = self._projects.create_key(
-            self._project_id, name, now, role=role, expires_at=expires_at, limits=limits
+            self.project_id, name, now, role=role, expires_at=expires_at, limits=limits
         )
         return KeyWithSecret.with_secret(made, secret)
 
     def update(self, public_key: str, changes: dict[str, Any]) -> Key:
         if "expires_at" in changes:
             changes = {**changes, "expires_at": _parsed(changes["expires_at"])}
-        return Key.of(self._projects.change_key(self._project_id, public_key, self._projects.clock(), **changes))
+        return Key.of(self._projects.change_key(self.project_id, public_key, self._projects.clock(), **changes))
 
     def rotate(self, public_key: str, overlap_seconds: int) -> KeyWithSecret:
         now = self._projects.clock()
-        return KeyWithSecret.with_secret(*self._projects.rotate_key(self._project_id, public_key, overlap_seconds, now))
+        return KeyWithSecret.with_secret(*self._projects.rotate_key(self.project_id, public_key, overlap_seconds, now))
 
     def revoke(self, public_key: str) -> None:
         self._projects.revoke_key(public_key, self._projects.clock())
@@ -124,7 +132,7 @@ def _keys(project: str | None, data_dir: Path | None) -> Iterator[_Keys]:
             yield _OverHttp(client)
         return
     with existing_projects(data_dir) as projects:
-        yield _OnHost(projects, project_id_of(projects, project), address_of(data_dir))
+        yield _OnHost(projects, project, address_of(data_dir))
 
 
 def _limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +186,7 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
       ramet key list
     """
     with _keys(project, data_dir) as keys:
-        found = keys.list()
+        found, project_id = keys.list(), keys.project_id
     columns = ("public key", "name", "role", "created", "last used", "expires", "revoked")
     rows = [
         (
@@ -189,7 +197,7 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
         )
         for one in found
     ]
-    print_result([_plain(one) for one in found], output, lambda: print_rows(columns, rows))
+    print_result([_plain(one, project_id) for one in found], output, lambda: print_rows(columns, rows))
 
 
 @key_group.command("create")
@@ -244,8 +252,8 @@ def update_key(
     if not changes:
         raise click.UsageError("Give at least one option.")
     with _keys(project, data_dir) as keys:
-        changed = keys.update(public_key, changes)
-    print_result(_plain(changed), output, lambda: print_pairs([(n, str(v)) for n, v in _plain(changed).items()]))
+        changed = _plain(keys.update(public_key, changes), keys.project_id)
+    print_result(changed, output, lambda: print_pairs([(name, str(value)) for name, value in changed.items()]))
 
 
 @key_group.command("rotate")
@@ -306,6 +314,6 @@ def _show(made: Credentials, credentials_file: Path | None, output: str) -> None
         say("The secret cannot be shown again.")
 
 
-def _plain(key: Key) -> dict[str, Any]:
+def _plain(key: Key, project_id: str) -> dict[str, Any]:
     """Return a key as programs get it; `revoked` is null while it is not."""
-    return {"revoked": None, **msgspec.to_builtins(key)}
+    return {"project_id": project_id, "revoked": None, **msgspec.to_builtins(key)}
