@@ -12,6 +12,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.client import ForkStrategy
 from ramet.kits.throwaway import throwaway_fork
+from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -112,4 +113,17 @@ def test_the_restore_point_is_chosen_as_for_a_fork(terminal: Terminal, world: Wo
     assert terminal.ramet("run", "--fork", "shop", "--to", "3000-01-01T00:00:00Z", "--", "true").code == 3
     assert terminal.ramet("run", "--fork", "shop", "--now", "--last-snapshot", "--", "true").code == 3
     assert terminal.ramet("run", "--fork", "absent", "--", "true").code == 6
+    assert left(world) == []
+
+
+def test_the_key_of_a_forker_is_enough(
+    terminal: Terminal, world: World, parent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with world.client() as client:
+        key = client.create_key("ci", Role.FORKER, parents=[parent])
+    monkeypatch.setenv("RAMET_PUBLIC_KEY", key.public_key)
+    monkeypatch.setenv("RAMET_SECRET_KEY", key.secret_key)
+    said = terminal.ramet("run", "--fork", "shop", "--", "true")
+    assert (said.code, "was not" in said.err) == (0, False), said.err
+    eventually(lambda: terminal.ramet("ls", "-o", "json").data == [])
     assert left(world) == []

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def ramet_fork(pytestconfig: pytest.Config) -> Iterator["Throwaway"]:
     """A fork of the newest state of `ramet_parent`, for all tests of this process."""
-    from ramet.cli.ui.options import find_service, open_client
+    from ramet.cli.ui.options import find_parent, open_client
     from ramet.kits.throwaway import throwaway_fork
 
     parent = pytestconfig.getoption("--ramet-parent") or pytestconfig.getini(_SETTING)
@@ -43,7 +43,7 @@ def ramet_fork(pytestconfig: pytest.Config) -> Iterator["Throwaway"]:
         raise pytest.UsageError(f"ramet_fork needs a service to fork: set {_SETTING}, or give --ramet-parent SERVICE.")
     with (
         open_client(None) as client,
-        throwaway_fork(client, find_service(client, parent), labels={"run-by": "pytest"}) as fork,
+        throwaway_fork(client, find_parent(client, parent), labels={"run-by": "pytest"}) as fork,
     ):
         yield fork
 

@@ -16,7 +16,7 @@ import click
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.ui.durations import Duration, shown_duration
 from ramet.cli.ui.keeping import whole
-from ramet.cli.ui.options import complete_service, find_service, with_client
+from ramet.cli.ui.options import complete_service, find_parent, with_client
 from ramet.cli.ui.output import say
 from ramet.client import Client
 from ramet.errors import NotFound
@@ -50,7 +50,7 @@ def run(client: Client, parent: str, point: ChosenPoint, outlives: float, comman
       ramet run --fork shop --to 10m -- psql -c 'SELECT count(*) FROM orders'
       ramet run --fork shop --last-snapshot -- sh -c 'migrate up && pytest'
     """
-    begun, service = time.monotonic(), find_service(client, parent)
+    begun, service = time.monotonic(), find_parent(client, parent)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     labels, seconds = {"run-by": socket.gethostname()[:63]}, whole(outlives) or OUTLIVES_SECONDS
     chosen = point.fields(client, service.service_id)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string, speaks_tls
+from ramet.cli.ui.options import Parent
 from ramet.client import ApiError, Client, ForkStrategy, Keeping
 from ramet.endpoints import ADMIN, DATABASE, ssl_mode
 from ramet.errors import Error, Failed
@@ -55,7 +56,7 @@ class Throwaway:
 @contextmanager
 def throwaway_fork(
     client: Client,
-    parent: Service,
+    parent: Parent,
     strategy: ForkStrategy = ForkStrategy.NOW,
     *,
     labels: Mapping[str, str] | None = None,

@@ -26,6 +26,16 @@ class HasName(Protocol):
     def name(self) -> str | None: ...
 
 
+class Parent(Protocol):
+    """What is known of a service to fork."""
+
+    @property
+    def service_id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
@@ -97,7 +107,7 @@ def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
             known, remedy = client.list_deleted_services(), "See 'ramet service list --deleted'."
             parent_id = find_named(known, service, "deleted service", remedy, id_field="service_id").service_id
         else:
-            parent_id = _find_parent(client, service)
+            parent_id = find_parent(client, service).service_id
         return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
 
     return click.argument("service", shell_complete=complete_service)(with_client(found))
@@ -134,16 +144,15 @@ def find_service(client: Client, service: str) -> Service:
     return find_named(client.list_services(), service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
-def _find_parent(client: Client, service: str) -> str:
-    """Return the id of a service to fork; the key of a forker may fork services that it does not see."""
+def find_parent(client: Client, service: str) -> Parent:
+    """Return a service to fork; the key of a forker may fork services that it does not see."""
     try:
-        return find_service(client, service).service_id
+        return find_service(client, service)
     except NotFound:
         parents = client.auth_info().api_key.parents or []
         if not parents:
             raise
-        named = find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
-        return named.service_id
+        return find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
 def parent_of_replica(service: Service) -> str | None:
