@@ -14,6 +14,7 @@ from ramet.monitoring.instruments import Instruments
 from ramet.monitoring.monitoring import Monitoring
 from ramet.monitoring.tracing import Tracing
 from ramet.settings import load_settings, make_data_dir
+from ramet.telemetry import trace_parent
 from tests.stores import open_store
 
 _CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -41,6 +42,11 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> list[ReadableSpan]:
         runtime.worker.run_until_idle()
     runtime.close()
     return list(exporter.get_finished_spans())
+
+
+def test_what_a_worker_does_after_an_operation_belongs_to_no_trace(spans: list[ReadableSpan]) -> None:
+    assert spans
+    assert trace_parent.get() == ""
 
 
 def test_the_request_continues_the_trace_of_its_caller(spans: list[ReadableSpan]) -> None:

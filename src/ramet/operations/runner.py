@@ -69,7 +69,7 @@ class Runner:
 
         False when the result is not recorded because the store was unavailable too long: the lease may be released.
         """
-        trace_parent.set(str(operation.state.get(TRACE_KEY, "")))
+        trace = trace_parent.set(str(operation.state.get(TRACE_KEY, "")))
         behalf = None if operation.actor is None else Act(operation.actor, "operation")
         try:
             with acting.acting(behalf):
@@ -83,6 +83,8 @@ class Runner:
             return False
         except Exception:  # noqa: BLE001 - an ending of the procedure raised: nothing could be recorded
             _log.exception("BUG: operation %s rests until its lease ends", operation.id)
+        finally:
+            trace_parent.reset(trace)
         return True
 
     def _turn(self, operation: Operation, goes_on: GoesOn) -> Operation | None:

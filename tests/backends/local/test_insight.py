@@ -3,12 +3,12 @@
 import threading
 
 from harness.waiting import eventually
-from tests.backends.contract.grounds import GROUNDS
+from tests.backends.contract.grounds import on_this_host
 from tests.backends.local.hosts import connect
 
 
 def test_who_blocks_whom_is_shown_without_passwords_and_without_running_code_of_tenants() -> None:
-    with GROUNDS["local"]() as ground:
+    with on_this_host() as ground:
         server = ground.create()
         password, insight = ground.passwords[server.service_id], ground.backend.insight
         with connect(server, password) as holder, connect(server, password) as waiter:

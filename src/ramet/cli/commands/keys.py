@@ -203,7 +203,13 @@ def list_keys(project: str | None, output: str, data_dir: Path | None) -> None:
 @key_group.command("create")
 @_project_option
 @click.option("--name", default="ramet key create", help="Name of the key.")
-@click.option("--role", type=click.Choice(Role, case_sensitive=False), default=Role.ADMIN, show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice(Role, case_sensitive=False),
+    default=Role.ADMIN,
+    show_default=True,
+    help="What the key may do; see docs/teams.md.",
+)
 @_limit_options
 @click.option("--credentials-file", type=FILE, help="Write the key to this file instead of printing it.")
 @output_option
