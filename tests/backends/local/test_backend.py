@@ -253,7 +253,9 @@ def test_a_full_volume_refuses_forks_up_front(
 
 def test_the_host_is_described(backend: LocalBackend) -> None:
     rows = dict(backend.host.describe())
-    assert set(rows) == {"storage", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "servers"}
+    assert set(rows) == {
+        *("storage", "memory", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "endpoints", "servers")
+    }
     assert backend.host.volume_type() in rows["storage"]
     size = backend.host.size()
     assert size.cpu_millis is not None
