@@ -275,6 +275,16 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     yield from open_world(tmp_path_factory.mktemp("changing"))
 
 
+def _others(world: World, path: str) -> dict[str, str]:
+    """Make the key or the webhook that a path names, and return its place in the path."""
+    project = f"{BASE_PATH}/projects/{world.tenant.project.id}"
+    if "{public_key}" in path:
+        return {"public_key": world.post(f"{project}/keys", {"name": "other", "role": "VIEWER"}).json()["public_key"]}
+    if "{webhook_id}" in path:
+        return {"webhook_id": world.post(f"{project}/webhooks", {"url": "https://example.org/"}).json()["id"]}
+    return {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "schema"), _OPERATIONS_WITH_A_BODY, ids=lambda value: value)
 def test_no_values_of_the_fields_of_a_request_make_a_fault(
@@ -284,7 +294,8 @@ def test_no_values_of_the_fields_of_a_request_make_a_fault(
     codes: Counter[str] = Counter()
     service_id = next((each["service_id"] for each in changing.listed() if each["status"] == "READY"), "")
     names = {"project_id": changing.tenant.project.id, "service_id": service_id or changing.ready()["service_id"]}
-    url = BASE_PATH + path.format(**names, vpc_id="1", peering_id="1", replica_set_id="a000000000")
+    names |= {"vpc_id": "1", "peering_id": "1", "replica_set_id": "a000000000"}
+    url = BASE_PATH + path.format(**names, **_others(changing, path))
 
     @settings(max_examples=60, deadline=None, database=None, derandomize=True)
     @given(body=_bodies(struct))
