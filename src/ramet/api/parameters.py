@@ -14,6 +14,7 @@ from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from ramet.api.auth import AnyConnection
 from ramet.errors import Invalid
+from ramet.model.cursor import LARGEST_PAGE, PAGE
 
 _ID = {"pattern": "^[a-z0-9]{10}$"}
 ProjectId = Annotated[str, PathParameter(description="Identifier of the project.", schema_extra=_ID)]
@@ -23,6 +24,14 @@ SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapsho
 RestoreId = Annotated[str, PathParameter(description="Identifier of the restore.", schema_extra=_ID)]
 UpgradeId = Annotated[str, PathParameter(description="Identifier of the upgrade.", schema_extra=_ID)]
 PublicKeyInPath = Annotated[str, PathParameter(description="Public key.", schema_extra={"pattern": "^RK[A-Z0-9]{18}$"})]
+Limit = Annotated[
+    int,
+    QueryParameter(
+        name="limit",
+        description=f"1 to {LARGEST_PAGE}; {PAGE} by default.",
+        schema_extra={"minimum": 1, "maximum": LARGEST_PAGE},
+    ),
+]
 Cursor = Annotated[
     str | None,
     QueryParameter(

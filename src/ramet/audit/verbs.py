@@ -6,15 +6,12 @@ from datetime import datetime, timedelta
 from ramet.acting import Act, Actor
 from ramet.audit.recorder import AuditRecorder
 from ramet.control.plane import Plane
-from ramet.errors import Invalid
 from ramet.model.audit import REMOVAL, Entry, EntryFilter
-from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
 from ramet.model.timestamps import parse_timestamp
 from ramet.store import audit
 from ramet.store.database import Store
 
-PAGE = 50
-LARGEST_PAGE = 500
 _REMOVED_AT_ONCE = 1000
 
 
@@ -37,19 +34,12 @@ def list_audit(
     plane: Plane, project_id: str, wanted: EntryFilter, limit: int = PAGE, cursor: str | None = None
 ) -> EntryPage:
     """Return entries of a project, newest first. Raises Invalid."""
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
-    before = None if cursor is None else decode_cursor(cursor, _number)
+    check_limit(limit)
+    before = None if cursor is None else decode_cursor(cursor, sequence_number)
     with plane.store.read() as tx:
         found = audit.list_entries(tx, replace(wanted, project_id=project_id), limit + 1, before)
     page = found[:limit]
     return EntryPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError
-    return int(text)
 
 
 def remove_old_entries(store: Store, recorder: AuditRecorder, now: datetime, kept: timedelta) -> int:

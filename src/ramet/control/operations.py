@@ -1,17 +1,12 @@
 """What runs, ran and failed, and why; it stays readable after its service is gone."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from ramet.control.plane import Plane
-from ramet.errors import Invalid, NotFound
-from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.errors import NotFound
+from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, time_and_id
 from ramet.model.operation_record import OperationRecord
 from ramet.store import history
-from ramet.store.history import Position
-
-PAGE = 50
-LARGEST_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -38,9 +33,8 @@ def list_operations(
     Work that Ramet starts by itself (scheduled snapshots, preparations, drills) is listed when it failed, or with
     `everything`.
     """
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
-    before = None if cursor is None else decode_cursor(cursor, _position)
+    check_limit(limit)
+    before = None if cursor is None else decode_cursor(cursor, time_and_id)
     with plane.store.read() as tx:
         made_by = plane.only_made_by
         if service_id is not None and not history.has_existed(tx, project_id, service_id, made_by=made_by):
@@ -51,8 +45,3 @@ def list_operations(
     page = found[:limit]
     following = encode_cursor(f"{page[-1].created_at.isoformat()} {page[-1].id}") if len(found) > limit else None
     return OperationPage(page, following)
-
-
-def _position(text: str) -> Position:
-    created_at, operation_id = text.split(" ")
-    return datetime.fromisoformat(created_at).astimezone(UTC), operation_id

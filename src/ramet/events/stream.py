@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 
 from ramet.control.plane import Plane
 from ramet.errors import Invalid
-from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
 from ramet.model.events import Event, EventType
 from ramet.store import events, webhooks
 from ramet.store.database import Store
 
-PAGE = 50
-LARGEST_PAGE = 500
 _AT_ONCE = 100
 _POLL_SECONDS = 0.5
 _KEEP_ALIVE_SECONDS = 15.0
@@ -39,22 +37,14 @@ def list_events(
     service_id: str | None = None,
 ) -> EventPage:
     """Return events of a project, newest first. Raises Invalid."""
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
+    check_limit(limit)
     if type_ is not None and type_ not in tuple(EventType):
         raise Invalid("INVALID_PARAMETER", f"type must be one of {', '.join(EventType)} (got {type_[:64]!r})")
-    before = None if cursor is None else decode_cursor(cursor, number)
+    before = None if cursor is None else decode_cursor(cursor, sequence_number)
     with plane.store.read() as tx:
         found = events.list_events(tx, project_id, limit + 1, before=before, type_=type_, service_id=service_id)
     page = found[:limit]
     return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
-
-
-def number(text: str) -> int:
-    """Return the number of an event that a client sends back. Raises ValueError."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError
-    return int(text)
 
 
 @dataclass

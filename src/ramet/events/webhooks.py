@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ from ramet.events.sealing import seal, unseal
 from ramet.events.signature import new_secret
 from ramet.events.targets import check_url
 from ramet.ids import new_id
-from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, time_and_id
 from ramet.model.events import (
     LONGEST_DESCRIPTION,
     LONGEST_OVERLAP_SECONDS,
@@ -30,8 +30,6 @@ from ramet.store import webhooks as rows
 from ramet.store.webhooks import WebhookRow
 
 MOST_WEBHOOKS = 20
-PAGE = 50
-LARGEST_PAGE = 500
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def update_webhook(
     description: str | None = None,
     enabled: bool | None = None,
 ) -> Webhook:
-    """Change what is given. Enabling one that was disabled begins anew. Raises NotFound, Invalid."""
+    """Change what is given. Enabling one that was disabled forgets its failures. Raises NotFound, Invalid."""
     columns: dict[str, Any] = {} if url is None else {"url": check_url(url)}
     columns |= {} if types is None else {"types": _types(types)}
     columns |= {} if description is None else {"description": _description(description)}
@@ -149,11 +147,10 @@ def list_deliveries(
     status: str | None = None,
 ) -> DeliveryPage:
     """Return deliveries to a webhook, newest first. Raises NotFound, Invalid."""
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
+    check_limit(limit)
     if status is not None and status not in tuple(DeliveryStatus):
         raise Invalid("INVALID_PARAMETER", f"status must be one of {', '.join(DeliveryStatus)} (got {status[:40]!r})")
-    before = None if cursor is None else decode_cursor(cursor, _position)
+    before = None if cursor is None else decode_cursor(cursor, time_and_id)
     with plane.store.read() as tx:
         _find(tx, project_id, webhook_id)
         found = rows.list_deliveries(tx, webhook_id, limit + 1, before, status)
@@ -222,8 +219,3 @@ def _description(text: str) -> str:
     if len(text) > LONGEST_DESCRIPTION or not text.isprintable():
         raise Invalid("INVALID_FIELD", f"description must have at most {LONGEST_DESCRIPTION} printable characters")
     return text
-
-
-def _position(text: str) -> tuple[datetime, str]:
-    created_at, delivery_id = text.split(" ")
-    return datetime.fromisoformat(created_at).astimezone(UTC), delivery_id

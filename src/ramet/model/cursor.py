@@ -1,12 +1,21 @@
-"""Cursors of pages: a position as text that clients send back without reading it."""
+"""Pages of long lists: how many items they have, and cursors, positions that clients send back without reading them."""
 
 import base64
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from ramet.errors import Invalid
 
+PAGE = 50
+LARGEST_PAGE = 500
 _Position = TypeVar("_Position")
+
+
+def check_limit(limit: int) -> None:
+    """Raise Invalid when a page cannot have so many items."""
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
 
 
 def encode_cursor(position: str) -> str:
@@ -21,3 +30,16 @@ def decode_cursor(cursor: str, parse: Callable[[str], _Position]) -> _Position:
     except (ValueError, OverflowError) as error:
         message = f"Invalid cursor {cursor[:64]!r}: use the cursor from a previous response"
         raise Invalid("INVALID_CURSOR", message, "Leave it out to get the first page.") from error
+
+
+def sequence_number(text: str) -> int:
+    """Return the position of a list that is numbered. Raises ValueError."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError
+    return int(text)
+
+
+def time_and_id(text: str) -> tuple[datetime, str]:
+    """Return the position of a list that is ordered by time. Raises ValueError."""
+    at, item_id = text.split(" ")
+    return datetime.fromisoformat(at).astimezone(UTC), item_id

@@ -28,7 +28,7 @@ class Right(StrEnum):
     CHANGE = "CHANGE"
     """All else that changes services, or makes them."""
     ADMINISTER = "ADMINISTER"
-    """Keys, protection, and who is told of events."""
+    """Keys, protection, and who receives events."""
 
 
 class Role(StrEnum):

@@ -5,21 +5,13 @@ from typing import Annotated
 from litestar import Response
 from litestar.params import QueryParameter
 
-from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, answer, read_in_thread, router_of
 from ramet.api.schemas.audit import AuditEntries, AuditEntry
 from ramet.api.schemas.operations import Actor
 from ramet.audit import verbs
 from ramet.model.audit import Entry
-
-Limit = Annotated[
-    int,
-    QueryParameter(
-        name="limit",
-        description=f"1 to {verbs.LARGEST_PAGE}; {verbs.PAGE} by default.",
-        schema_extra={"minimum": 1, "maximum": verbs.LARGEST_PAGE},
-    ),
-]
+from ramet.model.cursor import PAGE
 
 
 def _filter(name: str, description: str, **schema: object) -> QueryParameter:
@@ -43,7 +35,7 @@ Until = Annotated[str | None, _filter("until", "RFC 3339: entries before this ti
 def list_audit(
     plane: PlaneDependency,
     project_id: ProjectId,
-    limit: Limit = verbs.PAGE,
+    limit: Limit = PAGE,
     cursor: Cursor = None,
     actor: ActorFilter = None,
     verb: VerbFilter = None,

@@ -11,7 +11,7 @@ from litestar.params import HeaderParameter, QueryParameter, SkipValidation
 from litestar.response import ServerSentEvent
 from litestar.response.sse import ServerSentEventMessage
 
-from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ProjectVerbs, answer, read_in_thread, router_of
 from ramet.api.schemas.events import Event, Events
 from ramet.control.projects import Projects
@@ -19,18 +19,11 @@ from ramet.errors import Invalid, Unauthorized
 from ramet.events import stream
 from ramet.events.stream import EventFeed
 from ramet.model import events as model
+from ramet.model.cursor import PAGE, sequence_number
 
 EventFeedDependency = NamedDependency[SkipValidation[EventFeed]]
 _STREAM = "text/event-stream"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-Limit = Annotated[
-    int,
-    QueryParameter(
-        name="limit",
-        description=f"1 to {stream.LARGEST_PAGE}; {stream.PAGE} by default.",
-        schema_extra={"minimum": 1, "maximum": stream.LARGEST_PAGE},
-    ),
-]
 TypeFilter = Annotated[
     str | None,
     QueryParameter(
@@ -61,7 +54,7 @@ def list_events(
     projects: ProjectVerbs,
     event_feed: EventFeedDependency,
     project_id: ProjectId,
-    limit: Limit = stream.PAGE,
+    limit: Limit = PAGE,
     cursor: Cursor = None,
     type_: TypeFilter = None,
     service_id: ServiceFilter = None,
@@ -93,7 +86,7 @@ async def _messages(
 
 def _number(last_event_id: str | None) -> int | None:
     try:
-        return None if last_event_id is None else stream.number(last_event_id)
+        return None if last_event_id is None else sequence_number(last_event_id)
     except ValueError as error:
         message = f"Last-Event-ID must be the id of an event (got {last_event_id!r:.60})"
         raise Invalid("INVALID_LAST_EVENT_ID", message, "Leave it out to get the events from now on.") from error

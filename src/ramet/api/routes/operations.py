@@ -5,21 +5,14 @@ from typing import Annotated
 from litestar import Response
 from litestar.params import QueryParameter
 
-from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, answer, read_in_thread, router_of
 from ramet.api.schemas.operations import Actor, Operation, Operations, OperationStep
 from ramet.control import operations
 from ramet.control.operations import OperationPage
+from ramet.model.cursor import PAGE
 from ramet.model.operation_record import OperationRecord
 
-Limit = Annotated[
-    int,
-    QueryParameter(
-        name="limit",
-        description=f"1 to {operations.LARGEST_PAGE}; {operations.PAGE} by default.",
-        schema_extra={"minimum": 1, "maximum": operations.LARGEST_PAGE},
-    ),
-]
 All = Annotated[
     bool,
     QueryParameter(
@@ -34,7 +27,7 @@ All = Annotated[
 def list_project_operations(
     plane: PlaneDependency,
     project_id: ProjectId,
-    limit: Limit = operations.PAGE,
+    limit: Limit = PAGE,
     cursor: Cursor = None,
     everything: All = False,
 ) -> Response[Operations]:
@@ -49,7 +42,7 @@ def list_project_operations(
     summary="List the operations of a service",
 )
 def list_service_operations(
-    at: ServicePath, limit: Limit = operations.PAGE, cursor: Cursor = None, everything: All = False
+    at: ServicePath, limit: Limit = PAGE, cursor: Cursor = None, everything: All = False
 ) -> Response[Operations]:
     """The operations on a service, with the seconds of each step; also after the service was deleted."""
     page = operations.list_operations(*at, limit, cursor, everything=everything)

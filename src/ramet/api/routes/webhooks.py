@@ -6,7 +6,7 @@ from litestar import Response, delete, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 
-from ramet.api.parameters import Cursor, ProjectId
+from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, answer, change, empty, read_in_thread, router_of, update
 from ramet.api.schemas.events import (
     Deliveries,
@@ -20,18 +20,11 @@ from ramet.api.schemas.events import (
 )
 from ramet.events import webhooks
 from ramet.model import events as model
+from ramet.model.cursor import PAGE
 from ramet.model.events import OVERLAP_SECONDS, DeliveryStatus
 
 WebhookId = Annotated[
     str, PathParameter(description="Identifier of the webhook.", schema_extra={"pattern": "^[a-z0-9]{10}$"})
-]
-Limit = Annotated[
-    int,
-    QueryParameter(
-        name="limit",
-        description=f"1 to {webhooks.LARGEST_PAGE}; {webhooks.PAGE} by default.",
-        schema_extra={"minimum": 1, "maximum": webhooks.LARGEST_PAGE},
-    ),
 ]
 StatusFilter = Annotated[
     str | None,
@@ -122,7 +115,7 @@ def list_deliveries(
     plane: PlaneDependency,
     project_id: ProjectId,
     webhook_id: WebhookId,
-    limit: Limit = webhooks.PAGE,
+    limit: Limit = PAGE,
     cursor: Cursor = None,
     status: StatusFilter = None,
 ) -> Response[Deliveries]:

@@ -49,7 +49,7 @@ class WebhookUpdate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     url: Url | UnsetType | None = UNSET
     types: Types | UnsetType | None = UNSET
     description: Description | UnsetType | None = UNSET
-    enabled: Annotated[bool, Meta(description="true or false; true begins anew after it was disabled.")] | None = None
+    enabled: Annotated[bool, Meta(description="true or false; true enables a disabled one again.")] | None = None
 
 
 class WebhookRotation(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -25,7 +25,7 @@ class Files(NamedTuple):
 
 
 class ServerCertificate:
-    """The certificate of this process. `provide` returns its files, and makes them anew where it is time for that."""
+    """The certificate of this process. `provide` returns its files, and renews them when that is due."""
 
     def __init__(self, provide: Callable[[], Files]) -> None:
         """Load the certificate. Raises Invalid when that is not possible."""

@@ -91,7 +91,7 @@ def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
 
 
 def issue_for_http(authority: Authority, directory: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
-    """Return the files of a certificate for these hosts and of its key; they are made anew where they do not serve."""
+    """Return the files of a certificate for these hosts and of its key; they are made again where they do not serve."""
     certificate, key, now = directory / "http.crt", directory / "http.key", datetime.now(UTC)
     with files.locked(directory / "ca.lock"):
         found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
