@@ -22,17 +22,12 @@ from ramet.store.history import project_of
 from ramet.store.journal import Journal
 
 
-def utc_now() -> datetime:
-    """Return the time, aware and in UTC."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True)
 class AuditRecorder:
     """Adds entries to the audit; `key` is that of the chain."""
 
     key: bytes = field(repr=False)
-    clock: Callable[[], datetime] = utc_now
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def record(self, tx: sa.Connection, journal: Journal) -> None:
         """Record what the current act has changed in a transaction that is about to be committed."""
