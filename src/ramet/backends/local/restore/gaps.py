@@ -120,8 +120,9 @@ def _first(base: Snapshot) -> Segment:
 
 
 def _there(paths: ServicePaths, timelines: range, damaged: Mapping[str, str]) -> set[int]:
+    """Return the numbers of the segments. The archive is listed last: a segment may move there at any time."""
     numbers = set()
-    for directory in live_and_archived(paths):
+    for directory in reversed(live_and_archived(paths)):
         for path in _files(directory):
             if directory == paths.archive and path.name in damaged:
                 continue
