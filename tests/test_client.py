@@ -1,16 +1,20 @@
 """The client against a real server over HTTP."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-import httpx
+import msgspec
 import pytest
 
 from ramet.client import ApiError, Client, TimedOut, WaitFailed
+from ramet.client.transport import Answer, HttpTransport
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import Status
+from tests.answers import Answering
 from tests.cli.world import World, open_world
 
 
@@ -124,7 +128,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 
 
 def test_an_answer_of_another_shape_is_an_error_and_no_crash() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>hello</html>"))
+    transport = Answering(lambda *_: Answer(200, b"<html>hello</html>"))
     with Client("http://elsewhere", "p", "k", "s", transport=transport) as client, pytest.raises(ApiError) as caught:
         client.list_services()
     assert caught.value.code == "UNKNOWN_ANSWER"
@@ -135,17 +139,18 @@ def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Cli
     taken = client.create_checkpoint(ready.service_id, "good")
     outage = ["BUSY"]
 
-    def handle(request: httpx.Request) -> httpx.Response:
+    def handle(*request: Any) -> Answer:
         if outage:
-            return httpx.Response(503, json={"code": outage.pop(), "message": "Busy."})
+            return Answer(503, msgspec.json.encode({"code": outage.pop(), "message": "Busy."}))
         try:
-            return httpx.get(str(request.url), headers={"authorization": request.headers["authorization"]})
+            return network.request(*request)
         finally:
             outage.append("BUSY")
 
-    with Client(
-        world.base_url, world.project.id, world.public_key, world.secret, transport=httpx.MockTransport(handle)
-    ) as shaky:
+    with (
+        closing(HttpTransport(world.base_url, 30)) as network,
+        Client(world.base_url, world.project.id, world.public_key, world.secret, transport=Answering(handle)) as shaky,
+    ):
         assert shaky.wait_ready(ready.service_id, 30).status == Status.READY
         assert shaky.wait_checkpoint(ready.service_id, taken.id, 30).name == "good"
         begun = client.restore_service(ready.service_id, snapshot="good")

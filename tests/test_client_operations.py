@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from ramet.api.application import BASE_PATH
 from ramet.client import ApiError, Client
+from ramet.client.transport import Answer
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
+from tests.answers import Answering
 
 INTERFACE = Path(__file__).parents[1] / "openapi.json"
 HELPERS = ("close", "path", "project_path", "call", "send")
@@ -53,13 +55,13 @@ def sample_arguments(verb: Callable[..., object]) -> dict[str, Any]:
 def test_every_operation_of_the_interface_has_a_method() -> None:
     sent: list[tuple[str, str]] = []
 
-    def record(request: httpx.Request) -> httpx.Response:
-        sent.append((request.method, request.url.path))
-        return httpx.Response(400, json={"code": "NO", "message": "No."})
+    def record(method: str, path: str, *_: object) -> Answer:
+        sent.append((method, BASE_PATH + path.partition("?")[0]))
+        return Answer(400, b'{"code": "NO", "message": "No."}')
 
     known = operations()
-    answering = httpx.MockTransport(record)
-    with Client("http://x/public/api/v1", "p123456789", "key", "secret", transport=answering) as client:
+    answering = Answering(record)
+    with Client(f"http://x{BASE_PATH}", "p123456789", "key", "secret", transport=answering) as client:
         for name, verb in inspect.getmembers(client, inspect.ismethod):
             if name not in HELPERS and not name.startswith(("_", "wait")):
                 _refused(verb)

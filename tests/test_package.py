@@ -29,7 +29,7 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
     ("imported", "slow"),
     [
         ("ramet.cli.commands", {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}),
-        ("ramet.client", {"sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
+        ("ramet.client", {"httpx", "sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
         ("ramet.kits.pytest_plugin", {"httpx", "psycopg", "ramet.client"}),
     ],
 )

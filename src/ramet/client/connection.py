@@ -1,16 +1,17 @@
 """One project through one API key: sending requests, reading answers, and turning refusals into errors."""
 
-import ssl
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
-import httpx
 import msgspec
 
 from ramet.api.schemas.shared import ErrorBody
 from ramet.client.errors import ApiError, TimedOut
+from ramet.client.transport import Answer, HttpTransport, Transport, checked_address
 from ramet.errors import Invalid, Unavailable
 from ramet.model.passwords import Secret
 
@@ -29,7 +30,7 @@ class Connection:
         *,
         ca: str = "",
         timeout_seconds: float = 30.0,
-        transport: httpx.BaseTransport | None = None,
+        transport: Transport | None = None,
     ) -> None:
         """`base_url` ends in /public/api/v1; raises Invalid when it is not a URL.
 
@@ -40,14 +41,8 @@ class Connection:
         self.base_url = checked_address(base_url)
         self.project_id = project_id
         self.ca = ca
-        self._http = httpx.Client(
-            base_url=self.base_url,
-            auth=httpx.BasicAuth(public_key, secret),
-            timeout=timeout_seconds,
-            transport=transport,
-            trust_env=False,
-            verify=verification(ca),
-        )
+        self._authorization = "Basic " + b64encode(f"{public_key}:{secret}".encode()).decode()
+        self._transport = transport or HttpTransport(self.base_url, timeout_seconds, ca)
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +52,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._transport.close()
 
     def path(self, *parts: str) -> str:
         """Return the path of the project's services, or of one, or of a part of one. Raises Invalid."""
@@ -83,52 +78,38 @@ class Connection:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:
             raise ApiError(
-                answer.status_code, "UNKNOWN_ANSWER", f"{self.base_url} sent an unexpected response", str(error)
+                answer.status, "UNKNOWN_ANSWER", f"{self.base_url} sent an unexpected response", str(error)
             ) from error
 
     def send(
         self, method: str, path: str, body: Mapping[str, object] | None = None, idempotency_key: str | None = None
-    ) -> httpx.Response:
+    ) -> Answer:
         """Send a request. Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers."""
-        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        content = None if body is None else msgspec.json.encode(body)
         try:
-            answer = self._http.request(method, path, json=body, headers=headers)
-        except httpx.TimeoutException as error:
+            answer = self._transport.request(method, path, content, self._headers(body, idempotency_key))
+        except TimeoutError as error:
             raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", "Try again.") from error
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except (OSError, HTTPException) as error:
             raise Unavailable(
                 "SERVER_UNREACHABLE",
                 f"No Ramet answers at {self.base_url}",
                 f"{_remedy(error)} ({error})",
             ) from error
-        if answer.is_error:
+        if answer.status >= 400:
             raise _refusal(answer)
         return answer
 
-
-def verification(ca: str) -> ssl.SSLContext | bool:
-    """Return what httpx verifies a server with: an authority as PEM or, where that is "", what browsers know."""
-    if not ca:
-        return True
-    try:
-        return ssl.create_default_context(cadata=ca)
-    except (ssl.SSLError, ValueError) as error:
-        raise Invalid("BAD_CA", "The authority is no certificate in PEM", "'ramet ca' prints it.") from error
-
-
-def checked_address(base_url: str) -> str:
-    """Return a base URL without its final slash. Raises Invalid when it is not one."""
-    try:
-        address = httpx.URL(base_url)
-    except httpx.InvalidURL:
-        address = httpx.URL("")
-    if address.scheme not in ("http", "https") or not address.host:
-        raise Invalid(
-            "BAD_BASE_URL",
-            f"{base_url[:200]!r} is not the URL of a Ramet server",
-            "It looks like http://127.0.0.1:8080/public/api/v1.",
-        )
-    return base_url.rstrip("/")
+    def _headers(self, body: object, idempotency_key: str | None) -> dict[str, str]:
+        headers = {"Authorization": self._authorization}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if idempotency_key is not None:
+            if not (idempotency_key.isascii() and idempotency_key.isprintable()):
+                message = f"The idempotency key {idempotency_key!r} has characters that no header can have"
+                raise Invalid("BAD_IDEMPOTENCY_KEY", message, "Use letters, digits and punctuation of ASCII.")
+            headers["Idempotency-Key"] = idempotency_key
+        return headers
 
 
 def _remedy(error: Exception) -> str:
@@ -137,14 +118,14 @@ def _remedy(error: Exception) -> str:
     return "Start one with 'ramet up', or check RAMET_BASE_URL."
 
 
-def _refusal(answer: httpx.Response) -> ApiError:
+def _refusal(answer: Answer) -> ApiError:
     try:
         body = msgspec.json.decode(answer.content, type=ErrorBody)
     except msgspec.DecodeError:
         is_page = "html" in answer.headers.get("content-type", "")
         details = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
-        return ApiError(answer.status_code, "UNKNOWN_ANSWER", f"The server answered {answer.status_code}", details)
-    return ApiError(answer.status_code, body.code, body.message, body.details)
+        return ApiError(answer.status, "UNKNOWN_ANSWER", f"The server answered {answer.status}", details)
+    return ApiError(answer.status, body.code, body.message, body.details)
 
 
 def query_of(values: Mapping[str, str | Sequence[str]]) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import httpx
-
 from ramet.api.schemas.restore import Snapshot, SnapshotStatus
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
@@ -41,7 +39,7 @@ class Waiting(Connection):
         try:
             self._wait(service_id, Status.DELETED, timeout_seconds, seen)
         except ApiError as error:
-            if error.status != httpx.codes.NOT_FOUND:
+            if error.status != 404:
                 raise
 
     def wait_snapshot(self, service_id: str, snapshot_id: str, timeout_seconds: float = 1800.0) -> Snapshot:

@@ -1,16 +1,17 @@
 """`ramet console`: a link to the console of a running server."""
 
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlencode
 
 import click
-import httpx
 import msgspec
 
 from ramet.api.application import BASE_PATH
 from ramet.cli.ui.options import credentials_option
 from ramet.cli.user_files.credentials import Credentials, find_credentials
 from ramet.client import ApiError
-from ramet.client.connection import verification
+from ramet.client.transport import HttpTransport
 from ramet.errors import Unavailable
 
 _SECONDS = 30.0
@@ -32,24 +33,21 @@ def console(credentials_file: Path | None) -> None:
 
 def _ask(origin: str, found: Credentials) -> str:
     """Return the path of a new link. Raises Unavailable, ApiError."""
+    form = urlencode({"public_key": found.public_key, "secret_key": found.secret_key})
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    transport = HttpTransport(origin, _SECONDS, found.ca)
     try:
-        answer = httpx.post(
-            f"{origin}/console/link",
-            data={"public_key": found.public_key, "secret_key": found.secret_key},
-            timeout=_SECONDS,
-            trust_env=False,
-            verify=verification(found.ca),
-        )
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        answer = transport.request("POST", "/console/link", form.encode(), headers)
+    except (OSError, HTTPException) as error:
         raise Unavailable(
             "SERVER_UNREACHABLE", f"No Ramet answers at {origin}", f"Start one with 'ramet up'. ({error})"
         ) from error
+    finally:
+        transport.close()
     try:
         body = msgspec.json.decode(answer.content, type=dict[str, str])
-        if answer.is_success:
+        if answer.status < 300:
             return body["path"]
-        raise ApiError(answer.status_code, body["code"], body["message"])
+        raise ApiError(answer.status, body["code"], body["message"])
     except (msgspec.DecodeError, KeyError) as error:
-        raise ApiError(
-            answer.status_code, "UNKNOWN_ANSWER", f"The answer from {origin} is not from a console"
-        ) from error
+        raise ApiError(answer.status, "UNKNOWN_ANSWER", f"The answer from {origin} is not from a console") from error

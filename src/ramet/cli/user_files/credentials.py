@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ramet.cli.user_files.files import config_dir, read_values, write_values
-from ramet.client.connection import checked_address, verification
+from ramet.client.transport import checked_address, verification
 from ramet.errors import Invalid, Unauthorized
 
 CREDENTIALS_VARIABLE = "RAMET_CREDENTIALS_FILE"

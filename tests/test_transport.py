@@ -1,0 +1,108 @@
+"""The connections of the client: kept open, and given up when the server has closed them."""
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from ramet.client import ApiError, Client, TimedOut
+from ramet.client.transport import HttpTransport, checked_address, verification
+from ramet.errors import Invalid, Unavailable
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
+
+
+@contextmanager
+def server(*answers: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Serve one connection with each function; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listening.accept()
+                with connection:
+                    answer(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+def answer_twice(connection: socket.socket) -> None:
+    for _ in range(2):
+        connection.recv(65536)
+        connection.sendall(OK)
+
+
+def answer_once(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(OK)
+
+
+def test_a_connection_serves_one_request_after_the_other() -> None:
+    with server(answer_twice) as address, closing(HttpTransport(address, 30)) as transport:
+        assert [transport.request("GET", "/x", None, {}).content for _ in range(2)] == [b"[]", b"[]"]
+
+
+def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
+    with server(answer_once, answer_once) as address, closing(HttpTransport(address, 30)) as transport:
+        for _ in range(2):
+            assert transport.request("GET", "/x", None, {}).status == 200
+            select.select([one.sock for one in transport._idle], [], [])
+
+
+def test_a_server_that_hangs_up_is_named() -> None:
+    with (
+        server(lambda connection: None) as address,
+        Client(address, "p", "k", "s") as client,
+        pytest.raises(Unavailable, match="No Ramet answers at"),
+    ):
+        client.list_services()
+
+
+def test_a_server_that_does_not_answer_in_time_is_named() -> None:
+    done = threading.Event()
+
+    def stay_silent(_: socket.socket) -> None:
+        done.wait(30)
+
+    with server(stay_silent) as address:
+        with Client(address, "p", "k", "s", timeout_seconds=0.05) as client, pytest.raises(TimedOut, match=address):
+            client.list_services()
+        done.set()
+
+
+def test_a_page_instead_of_an_answer_is_said_to_be_one() -> None:
+    page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(page)
+
+    with server(serve) as address, Client(address, "p", "k", "s") as client, pytest.raises(ApiError) as caught:
+        client.list_services()
+    assert (caught.value.status, "page for browsers" in caught.value.details) == (404, True)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "shop", "ftp://host", "http://", "http://host:port", "http://host:99999", "http://a b", "http://h/\n"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="is not the URL of a Ramet server"):
+        checked_address(url)
+
+
+def test_what_is_no_authority_is_refused() -> None:
+    with pytest.raises(Invalid, match="The authority is no certificate in PEM"):
+        verification("-----BEGIN CERTIFICATE-----")
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "a\nb"])
+def test_an_idempotency_key_that_no_header_can_have_is_refused(key: str) -> None:
+    with Client("http://127.0.0.1:9", "p", "k", "s") as client, pytest.raises(Invalid, match="The idempotency key"):
+        client.create_service("shop", idempotency_key=key)
