@@ -246,6 +246,7 @@ def local_backend(settings: Settings) -> LocalBackend:
         service_quota_bytes=None if settings.service_quota_gbs is None else settings.service_quota_gbs * _GIB,
         source_archives=settings.source_archives,
         memory_reserve_percent=settings.memory_reserve_percent,
+        memory_commit_percent=settings.memory_commit_percent,
     )
 
 

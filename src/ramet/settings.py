@@ -182,8 +182,13 @@ class Settings:
     memory_reserve_percent: Annotated[
         int,
         _number(0, 90),
-        "share of the host's memory that stays free: a service or fork that would need it is refused",
+        "share of the host's memory that stays free: a server that would need it is not started",
     ] = 5
+    memory_commit_percent: Annotated[
+        int,
+        _number(10, 10_000),
+        "memory that the running servers may come to need, in percent of the host's: one that is over it is refused",
+    ] = 150
     service_quota_gbs: Annotated[
         int | None,
         _number(1, 1_000_000),

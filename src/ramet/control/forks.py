@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import BaseBackup
-from ramet.control.admission import check_admission, startable
+from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import earlier_answer, new_identities, remember, replay
 from ramet.control.key_limits import check_request
@@ -78,7 +78,7 @@ def fork_services(
     if found := _all(earlier):
         return found
     plan = plan_fork(plane, project_id, service_id, request)
-    identities, room = new_identities(plane, keys), startable(plane)
+    identities, capacity = new_identities(plane, keys), capacity_of(plane)
     with plane.change() as tx:
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
         if found := _all(replayed):
@@ -86,7 +86,7 @@ def fork_services(
         plan = recheck(plane, tx, plan, request)
         missing = [n for n, one in enumerate(replayed) if one is None]
         ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
-        check_admission(tx, room, len(missing))
+        check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork] * len(missing)))
         wanted = within_limits(plane, tx, [_numbered(plan.fork, n, count) for n in missing], plan.parent)
         state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
         given = [

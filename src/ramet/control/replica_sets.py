@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from ramet.control.admission import capacity_of, check_admission, wanted_for_nodes, wanted_to_resize_set
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database, submit_pooler
@@ -50,12 +51,14 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     with plane.store.read() as tx:
         primary = server_of(find_service(plane, tx, project_id, service_id))
     plane.backend.replicas.check_room(primary)  # it may read a whole tree: no transaction waits for it
-    free = free_ports(plane, NODES_LIMIT + 1)
+    free, capacity = free_ports(plane, NODES_LIMIT + 1), capacity_of(plane)
     with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "createReplicaSet")
         check_stays_awake(parent, "read replicas")
         _check_nodes(tx, parent, request.nodes)
         check_growth(plane, tx, parent, more_than(size, Size(), request.nodes))
+        wanted = wanted_for_nodes(request.nodes, size, parent.environment)
+        check_admission(plane, tx, capacity, project_id, wanted)
         ports = reserve_ports(plane, tx, free, request.nodes + (request.nodes > 1))
         made = _plan(plane, parent, request, size, ports)
         replica_sets.insert_set(tx, made)
@@ -86,13 +89,14 @@ def resize_set(
     plane: Plane, project_id: str, service_id: str, set_id: str, cpu_millis: Amount, memory_gbs: Amount
 ) -> ReplicaSet:
     """Accept another size for every node of a set; it restarts for that."""
-    size = _parse_size(plane, cpu_millis, memory_gbs)
+    size, capacity = _parse_size(plane, cpu_millis, memory_gbs), capacity_of(plane)
     with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "resizeReplicaSet")
         found = _find(plane, tx, parent, set_id)
         _check_idle(found, "resizeReplicaSet")
         _check_pooler_idle(tx, found, "resizeReplicaSet")
         check_growth(plane, tx, parent, more_than(size, found.size, len(found.nodes)))
+        check_admission(plane, tx, capacity, project_id, wanted_to_resize_set(found, size))
         replica_sets.update_set(tx, set_id, cpu_millis=size.cpu_millis, memory_gbs=size.memory_gbs)
         submit_for_set(tx, found, ProcedureName.RESIZE_REPLICAS, ResizeReplicasState(before=stored_size(found.size)))
         return _find(plane, tx, parent, set_id)

@@ -1,6 +1,6 @@
 """The verbs over services. Each is one transaction; the work that follows is an operation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import ExtensionUpdate
-from ramet.control.admission import check_admission, startable
+from ramet.control.admission import capacity_of, check_admission, wanted_for, wanted_to_resize, wanted_to_start
 from ramet.control.high_availability import checked_standbys
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.life_spans import within_limits
@@ -95,12 +95,12 @@ def accept_new(
     state: Any,
 ) -> Accepted:
     """Give a wanted service its id, port and password, and accept the procedure that creates it."""
-    new, room = new_identity(plane, idempotency_key), startable(plane)
+    new, capacity = new_identity(plane, idempotency_key), capacity_of(plane)
     with plane.change() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)
-        check_admission(tx, room, 1)
+        check_admission(plane, tx, capacity, project_id, wanted_for([wanted]))
         (wanted,) = within_limits(plane, tx, [wanted])
         (service,) = with_server_ports(plane, tx, new.free_ports, [new.given_to(wanted, plane, port)])
         accepted = accept(plane, tx, service, procedure, new.password, state)
@@ -109,8 +109,13 @@ def accept_new(
 
 
 def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
-    """Accept the resumption of a paused service."""
-    return _change(plane, project_id, service_id, ProcedureName.START, (Status.PAUSED,))
+    """Accept the resumption of a paused service, if the host can bear its servers."""
+    capacity = capacity_of(plane)
+
+    def check(tx: sa.Connection, service: Service) -> None:
+        check_admission(plane, tx, capacity, project_id, wanted_to_start(service))
+
+    return _change(plane, project_id, service_id, ProcedureName.START, (Status.PAUSED,), check=check)
 
 
 def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
@@ -145,12 +150,13 @@ def submit_deletion(plane: Plane, tx: sa.Connection, service: Service, reason: s
 
 def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: Amount, memory_gbs: Amount) -> Service:
     """Accept another size for a service that serves, is paused, or is down and may need more to start."""
-    size = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size())
+    size, capacity = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size()), capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", CHANGEABLE)
         check_growth(plane, tx, service, more_than(size, service.size))
+        check_admission(plane, tx, capacity, project_id, wanted_to_resize(service, size))
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
         changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
     return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation
@@ -265,6 +271,7 @@ def _change(
     procedure: ProcedureName,
     allowed: tuple[Status, ...],
     state: Interrupting = _FRESH,
+    check: Callable[[sa.Connection, Service], None] = lambda _tx, _service: None,
 ) -> Service:
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
@@ -276,6 +283,7 @@ def _change(
             raise wrong_state(service, procedure, allowed)
         if procedure == ProcedureName.OPTIMIZE:
             check_writable(service, procedure)
+        check(tx, service)
         return claim(plane, tx, service, procedure, state)
 
 

@@ -3,10 +3,11 @@
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.lookup import check_not_restored, claim, find_service, is_being_restored, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
-from ramet.errors import Invalid, WrongState
+from ramet.errors import Exhausted, Invalid, WrongState
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.sleep import check_sleep_after
@@ -107,12 +108,18 @@ def _is_needed(tx: sa.Connection, service_id: str) -> bool:
 
 def wake(plane: Plane, service_id: str) -> bool:
     """Start a service whose clients wait, or tell them why it does not start; False: try again in a moment."""
-    with plane.change() as tx:
-        current = services.get_service(tx, service_id, lock=True)
-        activity = None if current is None else current.activity
-        is_due = current is not None and current.asleep and activity is None
-        if current is not None and is_due:
-            claim(plane, tx, current, ProcedureName.START, Interrupting())
+    capacity = capacity_of(plane)
+    try:
+        with plane.change() as tx:
+            current = services.get_service(tx, service_id, lock=True)
+            activity = None if current is None else current.activity
+            is_due = current is not None and current.asleep and activity is None
+            if current is not None and is_due:
+                check_admission(plane, tx, capacity, current.project_id, wanted_for([current]))
+                claim(plane, tx, current, ProcedureName.START, Interrupting())
+    except Exhausted as error:
+        plane.backend.endpoints.refuse(service_id, f"this service sleeps. {error.message}", error.details)
+        return True
     if is_due:
         return True
     if current is None or current.deleted_at is not None:

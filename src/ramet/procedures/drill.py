@@ -9,8 +9,9 @@ check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
 
-A drill does not begin while other work is under way. Every other drill of a service in the off-host archive takes its
-data from there: `capture` downloads it, no file of the service is used, and there is no `walk`.
+A drill does not begin while other work is under way, or while the host has no room for one more server. Every other
+drill of a service in the off-host archive takes its data from there: `capture` downloads it, no file of the service is
+used, and there is no `walk`.
 """
 
 import logging
@@ -36,6 +37,7 @@ from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 
 _YIELD_SECONDS = 2.0
+_ROOM_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -49,9 +51,11 @@ class Drill(Steps):
             if operations.is_busy(tx, SPECS[ProcedureName.DRILL].yields_to):
                 return Wait(_YIELD_SECONDS, "other work")
             known = snapshots.list_snapshots(tx, work.subject)
-        service = self.tools.service(work.subject)
+        service, bound = self.tools.service(work.subject), self.tools.backend.admission.capacity().tightest
         if status_of(service) not in (Status.READY, Status.PAUSED):
             return Done()
+        if bound is not None and not bound.room:
+            return Wait(_ROOM_SECONDS, f"room on the host: {bound.used} of {bound.most} {bound.unit} are in use")
         work = with_values(work, state=replace(work.state, pg_major=service.pg_major))
         if work.state.is_off_host:
             return self._choose_archived(work, service)

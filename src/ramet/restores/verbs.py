@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict
 
+from ramet.control.admission import Wanted, capacity_of, check_admission
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
 from ramet.control.lookup import check_independent, check_not_restored, find_service, wrong_state
@@ -188,13 +189,14 @@ def _accept(
     plane.backend.replacements.check()
     plan = plan_fork(plane, project_id, source_id, wanted)
     _check_source(service, plan)
-    ports = free_ports(plane) if request.keeps else []
+    ports, capacity = free_ports(plane) if request.keeps else [], capacity_of(plane)
     with plane.change() as tx:
         if (earlier := _earlier(plane, tx, project_id, key, asked)) is not None:
             return earlier
         plan = recheck(plane, tx, plan, wanted)
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
+        check_admission(plane, tx, capacity, project_id, Wanted(1))  # the copy, which then takes the service's place
         state = RestoreState(
             **asdict(state_of(tx, plan, wanted)),
             verb=verb,

@@ -179,12 +179,6 @@ def that_may_sleep(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]
 
 
-def count_starting(tx: sa.Connection) -> int:
-    """Return how many services of all projects are being created."""
-    query = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None))
-    return int(tx.scalar(query) or 0)
-
-
 def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
     """Return the forks that were made of a service to try an upgrade, deleted ones among them, newest first."""
     version = service.c.report["upgrade"]["to_version"].as_string()

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.forks import plan_fork, recheck, state_of
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.lookup import check_independent, find_service, no_service, wrong_state
@@ -79,12 +80,13 @@ def upgrade_service(
     service, facts = _checked(plane, project_id, service_id, request)
     wanted = ForkRequest(ForkStrategy.NOW, name=suffixed(service.name, f"-upgrade-{request.to_major}"), quiet=True)
     plan = plan_fork(plane, project_id, service_id, wanted)
-    new, report = new_identity(plane, idempotency_key), _first_report(facts, request)
+    new, report, capacity = new_identity(plane, idempotency_key), _first_report(facts, request), capacity_of(plane)
     with plane.change() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
         plan = recheck(plane, tx, plan, wanted)
         (port,) = reserve_ports(plane, tx, new.free_ports)
+        check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork]))
         fork = new.given_to(plan.fork, plane, port)
         state = TryUpgradeState(
             **asdict(state_of(tx, plan, wanted)),

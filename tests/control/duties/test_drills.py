@@ -19,8 +19,10 @@ from ramet.errors import Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, restore_warning
-from ramet.store import metrics
+from ramet.store import metrics, operations
+from ramet.store.tables import operation
 from tests.worlds import World
 
 DAY = timedelta(days=1)
@@ -49,6 +51,21 @@ def test_a_drill_verifies_the_newest_restorable_time_and_leaves_nothing(world: W
     assert before < proven.last_verified_at < datetime.now(UTC)
     assert world.leftovers() == []
     assert service_shape(proven).metadata.last_proven_restore == proven.last_verified_at
+
+
+def test_a_drill_waits_until_the_host_has_room_for_its_server(world: World) -> None:
+    service = world.create()
+    world.backend.startable = 0
+    assert drill(world, service).drilled_at is None
+    with world.store.read() as tx:
+        (waiting,) = operations.of_subject(tx, service.id)[:1]
+    assert (waiting.procedure, waiting.step) == (ProcedureName.DRILL, "choose")
+    assert waiting.progress == "room on the host: 0 of 0 servers are in use"
+    world.backend.startable = 1
+    with world.store.write() as tx:
+        tx.execute(operation.update().values(run_at=0))
+    world.worker.run_until_idle()
+    assert look(world, service).last_verified_at is not None
 
 
 def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:

@@ -2,9 +2,11 @@
 
 from typing import Protocol
 
+from ramet.model.capacity import Capacity
+
 
 class Admission(Protocol):
-    """The memory that servers share."""
+    """What servers share beside storage and ports."""
 
-    def startable(self) -> int | None:
-        """Return how many more small servers there is memory for now; None where somebody else decides that."""
+    def capacity(self) -> Capacity:
+        """Return what bounds the servers, as it is now; without bounds where somebody else decides that."""

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from ramet.model.capacity import Capacity
+
 
 @dataclass(frozen=True)
 class KubernetesAdmission:
     """Leaves it to the cluster; obeys ramet.backends.interface.admission.Admission."""
 
-    def startable(self) -> int | None:
-        """Return None."""
-        return None
+    def capacity(self) -> Capacity:
+        """Return no bounds."""
+        return Capacity()

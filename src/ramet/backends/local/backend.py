@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ramet.archive.object_store import open_bucket
-from ramet.backends.local.admission import USUAL_RESERVE_PERCENT, LocalAdmission
+from ramet.backends.local.admission import USUAL_COMMIT_PERCENT, USUAL_RESERVE_PERCENT, LocalAdmission
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
@@ -52,6 +52,7 @@ class LocalBackend:
     archive: LocalArchive
     vault: Vault
     memory_reserve_percent: int = USUAL_RESERVE_PERCENT
+    memory_commit_percent: int = USUAL_COMMIT_PERCENT
 
     poolers = _part(lambda it: Poolers(it.instances))
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
@@ -66,7 +67,9 @@ class LocalBackend:
     insight = _part(lambda it: LocalInsight(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
-    admission = _part(lambda it: LocalAdmission(it.memory_reserve_percent))
+    admission = _part(
+        lambda it: LocalAdmission(it.memory_reserve_percent, it.memory_commit_percent, it.instances.account.uid)
+    )
     host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints, it.admission))
 
 
@@ -82,6 +85,7 @@ def open_backend(
     archive_url: str = "",
     source_archives: Path | None = None,
     memory_reserve_percent: int = USUAL_RESERVE_PERCENT,
+    memory_commit_percent: int = USUAL_COMMIT_PERCENT,
 ) -> LocalBackend:
     """Return the backend of a data root; its storage is made, or mounted again, when needed.
 
@@ -107,4 +111,4 @@ def open_backend(
     bucket = open_bucket(archive_url) if archive_url else None
     archive = LocalArchive(instances, pool, bucket, installation_id(data_root / "secrets") if bucket else "")
     vault = Vault(data_root / "secrets" / "sources.key")
-    return LocalBackend(pool, instances, archive, vault, memory_reserve_percent)
+    return LocalBackend(pool, instances, archive, vault, memory_reserve_percent, memory_commit_percent)

@@ -26,9 +26,9 @@ def has_storage(data_root: Path) -> bool:
 def survey(data_root: Path, memory_reserve_percent: int = USUAL_RESERVE_PERCENT) -> Sequence[tuple[str, str]]:
     """Return what was found as (title, sentence) rows."""
     limits = open_limits(digest_of(data_root))
-    memory = LocalAdmission(memory_reserve_percent).describe()
-    rest = [("poolers", describe_pgbouncer()), ("limits", limits.describe()), ("memory", memory)]
-    return [("storage", _storage(data_root)), *_postgresql(), *rest]
+    rest = [("poolers", describe_pgbouncer()), ("limits", limits.describe())]
+    bounds = LocalAdmission(memory_reserve_percent).describe()
+    return [("storage", _storage(data_root)), *_postgresql(), *rest, *bounds]
 
 
 def service_types(installation: Installation) -> str:

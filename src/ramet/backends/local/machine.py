@@ -87,7 +87,7 @@ class LocalHost:
             ("poolers", describe_pgbouncer()),
             ("endpoints", control_of(self.instances).describe()),
             ("limits", self.instances.limits.describe()),
-            ("memory", self.admission.describe()),
+            *self.admission.describe(),
             ("quotas", self.instances.quotas.describe()),
             ("servers", f"They run as the user {self.instances.account.name}."),
         ]

@@ -75,6 +75,7 @@ class Memory:
         self.fetched: dict[str, tuple[Row, ...]] = {}
         self.short_of_room: str | None = None
         self.startable: int | None = None
+        self.committed_mbs: int | None = None
         self.short_of_quota: dict[str, str] = {}
         self.jobs: list[str] = []
         self.asleep: dict[str, bool] = {}  # those of services that may sleep, and whether these do

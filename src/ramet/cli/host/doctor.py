@@ -3,16 +3,18 @@
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
 
 from ramet import __version__
-from ramet.app import backend_of, describe_host
+from ramet.app import backend_of, describe_host, open_store
 from ramet.cli.host import instance
 from ramet.cli.host.leftovers import show_leftovers
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import print_pairs, print_result, print_rows
+from ramet.control.admission import describe_use
 from ramet.settings import Described, Settings, describe_settings, load_settings
 
 
@@ -57,10 +59,20 @@ def show_settings(output: str) -> None:
     print_result([one._asdict() for one in described], output, lambda: print_rows(Described._fields, described))
 
 
+def _in_use(settings: Settings) -> Sequence[tuple[str, str]]:
+    """Return what the host gives, and how much of it the services have, as (title, sentence) rows."""
+    backend = backend_of(settings)
+    with closing(open_store(settings, migrates=False)) as store:
+        return [
+            *backend.host.describe(),
+            *describe_use(store, backend.admission.capacity(), settings.port_range),
+        ]
+
+
 def _rows(settings: Settings) -> Sequence[tuple[str, str]]:
     found = instance.running(settings.data_dir)
     process = "Not running." if found is None else f"Running at {found.base_url}, pid {found.process.pid}."
-    host = describe_host(settings) if found is None else backend_of(settings).host.describe()
+    host = describe_host(settings) if found is None else _in_use(settings)
     return [
         ("ramet", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),
         ("user", "root" if os.geteuid() == 0 else f"an ordinary user (uid {os.geteuid()})"),

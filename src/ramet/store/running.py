@@ -1,0 +1,80 @@
+"""What runs on the host, or is being started there."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from ramet.model.capacity import memory_needed_mbs
+from ramet.model.environment import Environment
+from ramet.model.procedures import ProcedureName
+from ramet.model.size import Size
+from ramet.store.operations import UNDER_WAY
+from ramet.store.tables import operation, replica_set, service
+
+# Those that start a server beside the ones that have a row of their own. A drill waits until there is room.
+_STARTING = (ProcedureName.START.value, ProcedureName.RESTORE.value)
+_LIVE = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
+# A paused service that an operation works on is being resumed, or is gone soon.
+_RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(None))
+_LIVE_SET = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+_OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
+
+
+class Running(NamedTuple):
+    """A service whose server runs, or a read replica set, with all its nodes."""
+
+    name: str
+    project_id: str
+    made_by: str | None
+    servers: int
+    memory_mbs: int
+
+
+def count_starting(tx: sa.Connection) -> int:
+    """Return how many servers are being made or started, of all projects."""
+    of_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None))
+    of_operations = (
+        sa.select(sa.func.count()).select_from(operation).where(UNDER_WAY, operation.c.procedure.in_(_STARTING))
+    )
+    found = tx.execute(sa.select(of_services.scalar_subquery(), of_operations.scalar_subquery())).one()
+    sets = tx.scalars(sa.select(replica_set.c.nodes).where(_LIVE_SET, replica_set.c.ready_at.is_(None)))
+    return int(sum(found)) + sum(len(nodes) for nodes in sets)
+
+
+def committed_mbs(tx: sa.Connection) -> int:
+    """Return the memory that all servers which run may come to need."""
+    kinds = (service.c.environment, service.c.memory_gbs)
+    grouped = tx.execute(sa.select(*kinds, sa.func.count()).where(_RUNNING).group_by(*kinds))
+    of_services = sum(int(count) * _needed(environment, memory) for environment, memory, count in grouped)
+    return of_services + sum(one.memory_mbs for one in _sets(tx))
+
+
+def list_running(tx: sa.Connection) -> Sequence[Running]:
+    """Return all that runs or is being started, of all projects."""
+    columns = (service.c.name, service.c.project_id, service.c.made_by, service.c.environment, service.c.memory_gbs)
+    rows = tx.execute(sa.select(*columns).where(_RUNNING))
+    own = [
+        Running(name, project, key, 1, _needed(environment, memory)) for name, project, key, environment, memory in rows
+    ]
+    return [*own, *_sets(tx)]
+
+
+def _sets(tx: sa.Connection) -> Sequence[Running]:
+    columns = (
+        replica_set.c.name,
+        replica_set.c.project_id,
+        service.c.made_by,
+        replica_set.c.nodes,
+        replica_set.c.environment,
+        replica_set.c.memory_gbs,
+    )
+    rows = tx.execute(sa.select(*columns).select_from(_OF_SETS).where(_RUNNING, _LIVE_SET))
+    return [
+        Running(name, project, key, len(nodes), len(nodes) * _needed(environment, memory))
+        for name, project, key, nodes, environment, memory in rows
+    ]
+
+
+def _needed(environment: str, memory_gbs: int | None) -> int:
+    return memory_needed_mbs(Size(memory_gbs, memory_gbs), Environment(environment))
