@@ -39,6 +39,23 @@ def test_a_forker_forks_its_parent_and_sees_and_deletes_the_fork_alone(world: Wo
     assert len(world.listed()) == 2
 
 
+def test_a_forker_rewinds_its_fork_to_its_own_checkpoint(world: World) -> None:
+    shop = world.ready()
+    forker = world.forker(shop)
+    fork = forker.fork(shop)
+    world.work()
+    taken = forker.post(forker.path(fork["service_id"], "checkpoints"), {"name": "start"})
+    assert taken.status_code == 202, taken.text
+    world.work()
+    rewound = forker.post(forker.path(fork["service_id"], "rewind"), {"name": "start"})
+    assert rewound.status_code == 202, rewound.text
+    world.work()
+    path = forker.path(fork["service_id"], f"restores/{rewound.json()['restore_id']}")
+    assert forker.get(path).json()["status"] == "SUCCEEDED"
+    assert [one["service_id"] for one in forker.listed()] == [fork["service_id"]]
+    assert forker.delete(forker.path(fork["service_id"], f"snapshots/{taken.json()['id']}")).status_code == 202
+
+
 def test_a_fork_of_a_forker_expires_in_time(world: World) -> None:
     shop = world.ready()
     forker = world.forker(shop, max_fork_ttl_seconds=HOUR)
@@ -140,8 +157,9 @@ ATTACKS: dict[str, Attack] = {
     "restores another service into its fork": lambda forker, _p, own, other: forker.post(
         forker.path(own["service_id"], "restores"), {"from_service_id": other["service_id"]}
     ),
-    "rewinds its fork": _at_own("rewind", name="x"),
-    "makes a checkpoint": _at_own("checkpoints", name="x"),
+    "keeps the state before it rewinds its fork": _at_own("rewind", name="x", keep_previous=True),
+    "rewinds its parent": _at_parent("rewind", name="x"),
+    "makes a checkpoint of its parent": _at_parent("checkpoints", name="x"),
     "takes a snapshot of its parent": _at_parent("snapshots"),
     "adds replicas to its fork": _at_own("replicaSets", name="x", nodes=1, cpu_millis=500, memory_gbs=2),
     "upgrades its fork": _at_own("upgrades", to_version=18),

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from ramet.control.duties.logins import EndedLogins
+from ramet.model.login import MOST_OF_KEY
 from ramet.model.rights import Role
 from ramet.model.timestamps import rfc3339
 from tests.api.world import JsonObject, World
@@ -73,7 +74,20 @@ def test_a_forker_logs_in_to_its_own_forks_alone(world: World) -> None:
     fork = forker.fork(shop)
     world.work()
     assert _log_in(forker, fork)["read_only"] is False
+    assert _log_in(forker, fork, read_only=True)["read_only"] is True
     assert forker.post(forker.path(shop["service_id"], "logins")).status_code == 404
+
+
+def test_a_login_in_a_service_that_is_deleted_counts_no_more(world: World) -> None:
+    shop, duty = world.ready(), EndedLogins(world.plane)
+    for _ in range(MOST_OF_KEY):
+        _log_in(world, shop)
+    world.delete(world.path(shop["service_id"]))
+    world.work()
+    other = world.ready(name="other")
+    assert world.post(world.path(other["service_id"], "logins")).json()["code"] == "TOO_MANY_LOGINS"
+    duty.drop()
+    _log_in(world, other)
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 12 * 3600 + 1])

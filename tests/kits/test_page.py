@@ -1,4 +1,4 @@
-"""docs/throw-away-forks.md, followed as it stands there: tests and a command have forks of a real service."""
+"""docs/throw-away-forks.md, followed as it stands there, and an agent: all have forks of a real service."""
 
 import re
 import sys
@@ -8,6 +8,11 @@ import psycopg
 import pytest
 
 from harness.instance import running_instance
+from ramet.client import Client
+from ramet.kits.mcp.callers import one_caller
+from ramet.kits.mcp.server import build_server
+from ramet.model.rights import Role
+from tests.kits.agents import Agent, Refused
 
 pytestmark = pytest.mark.slow
 _PAGE = Path(__file__).parents[2] / "docs" / "throw-away-forks.md"
@@ -21,7 +26,7 @@ def block(language: str) -> str:
     return found[1]
 
 
-def test_tests_and_commands_have_forks_of_their_own_and_leave_none(
+def test_tests_commands_and_agents_have_forks_of_their_own_and_leave_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(block("toml"))
@@ -44,7 +49,38 @@ def test_tests_and_commands_have_forks_of_their_own_and_leave_none(
         assert (suite.returncode, "2 passed" in suite.stdout) == (0, True), suite.stdout + suite.stderr
         counted = ramet.run("run", "--fork", "shop", "--last-snapshot", "--", sys.executable, "-c", _COUNT)
         assert (counted.returncode, counted.stdout) == (0, "3\n"), counted.stderr
+        _an_agent_works_in_a_fork(client)
         for fork in client.list_services():
             if fork.service_id != made.service_id:
                 client.wait_deleted(fork.service_id)
         assert ramet.leftovers() == []
+
+
+def _an_agent_works_in_a_fork(admin: Client) -> None:
+    shop = next(one for one in admin.list_services() if one.name == "shop")
+    key = admin.create_key("agent", Role.FORKER, parents=[shop.service_id])
+    own = Agent(build_server(one_caller(admin)))
+    assert own.call("query", service="shop", sql="TABLE orders", max_rows=2)["rows"] == [[1], [2]]
+    for statement in (
+        "DELETE FROM orders",
+        "COMMIT; DELETE FROM orders",
+        "COPY orders TO STDOUT",
+    ):
+        with pytest.raises(Refused, match="PostgreSQL refused the statement"):
+            own.call("query", service="shop", sql=statement)
+    with Client(admin.base_url, admin.project_id, key.public_key, key.secret_key) as client:
+        agent = Agent(build_server(one_caller(client)))
+        agent.call("fork", service="shop", name="tries")
+        agent.call("checkpoint", fork="tries", name="start")
+        assert agent.call("execute", fork="tries", sql="ALTER TABLE orders ADD note text") == {"status": "ALTER TABLE"}
+        assert agent.call("execute", fork="tries", sql="DELETE FROM orders") == {"status": "DELETE 3"}
+        (orders,) = agent.call("schema", service="tries")["tables"]
+        assert orders["columns"] == ["id integer NOT NULL", "note text"]
+        assert agent.call("query", service="tries", sql="SELECT * FROM orders")["columns"] == ["id", "note"]
+        agent.call("rewind", fork="tries", name="start")
+        assert agent.call("query", service="tries", sql="SELECT count(*) FROM orders")["rows"] == [[3]]
+        with psycopg.connect(agent.call("connection", service="tries", with_password=True)["uri"]) as session:
+            assert session.execute("DELETE FROM orders").rowcount == 3
+        with pytest.raises(Refused, match="statement timeout"):
+            agent.call("query", service="tries", sql="SELECT pg_sleep(60)", timeout_seconds=1)
+        agent.call("delete_fork", fork="tries")

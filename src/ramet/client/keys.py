@@ -51,9 +51,11 @@ class Keys(Connection):
         body = {"overlap_seconds": overlap_seconds}
         return self.call("POST", self.project_path("keys", public_key, "rotate"), KeyWithSecret, body)
 
-    def create_login(self, service_id: str, ttl_seconds: int = USUAL_SECONDS) -> LoginWithPassword:
+    def create_login(
+        self, service_id: str, ttl_seconds: int = USUAL_SECONDS, *, read_only: bool = False
+    ) -> LoginWithPassword:
         """Make a role of the key in the database of a service; only this returns its password."""
-        body = {"ttl_seconds": ttl_seconds}
+        body = {"ttl_seconds": ttl_seconds, "read_only": read_only}
         return self.call("POST", self.path(service_id, "logins"), LoginWithPassword, body)
 
     def list_logins(self, service_id: str) -> list[Login]:

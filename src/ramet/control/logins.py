@@ -29,8 +29,10 @@ class NewLogin:
     password: Secret
 
 
-def create_login(plane: Plane, project_id: str, service_id: str, ttl_seconds: int) -> NewLogin:
-    """Make a login of the caller in a serving service: a viewer's is read-only, others have the admin's rights.
+def create_login(
+    plane: Plane, project_id: str, service_id: str, ttl_seconds: int, *, read_only: bool = False
+) -> NewLogin:
+    """Make a login of the caller in a serving service: a viewer's is read-only, others can have the admin's rights.
 
     It ends with the key at the latest. It is recorded before the role exists: whatever happens, the role is dropped.
     """
@@ -44,7 +46,7 @@ def create_login(plane: Plane, project_id: str, service_id: str, ttl_seconds: in
         if status_of(service) is not Status.READY:
             raise wrong_state(service, "createLogin", (Status.READY,))
         _check_key(plane, tx, caller)
-        login = _login_of(plane, caller, service.id, ttl_seconds)
+        login = _login_of(plane, caller, service.id, ttl_seconds, read_only=read_only)
         logins.insert_login(tx, login)
     password = new_password()
     verifier = scram_verifier(password)
@@ -62,12 +64,12 @@ def list_logins(plane: Plane, project_id: str, service_id: str) -> list[Login]:
     return [one for one in found if now < one.expires_at and own in (None, one.public_key)]
 
 
-def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int) -> Login:
+def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int, *, read_only: bool) -> Login:
     now = plane.clock()
     ends_at = now + timedelta(seconds=ttl_seconds)
     ends_at = ends_at if caller.expires_at is None else min(ends_at, caller.expires_at)
     role = f"{_PREFIX}{new_id()}"
-    return Login(role, service_id, caller.public_key, caller.role is Role.VIEWER, now, ends_at)
+    return Login(role, service_id, caller.public_key, read_only or caller.role is Role.VIEWER, now, ends_at)
 
 
 def _check_key(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:

@@ -24,7 +24,7 @@ class Right(StrEnum):
     FORK = "FORK"
     """A new service with the data of another one."""
     KEEP = "KEEP"
-    """Upkeep of a service: delete, pause, rename it, and so on; nothing that makes another one."""
+    """Upkeep of a service: delete, pause, rename, rewind it, and so on; nothing that makes another one."""
     CHANGE = "CHANGE"
     """All else that changes services, or makes them."""
     ADMINISTER = "ADMINISTER"
@@ -58,12 +58,15 @@ _OPERATIONS: Mapping[Right, str] = {
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.CONNECT: "createLogin getLogins",
     Right.FORK: "forkService forkServices",
-    Right.KEEP: "deleteService extendService renameService startService stopService updateLabels updatePassword",
+    Right.KEEP: """
+        createCheckpoint deleteService deleteSnapshot extendService renameService rewindService startService stopService
+        updateLabels updatePassword
+    """,
     Right.CHANGE: """
-        attachServiceToVPC createCheckpoint createReplicaSet createService createSnapshot createVPC createVPCPeering
-        deleteReplicaSet deleteSnapshot deleteVPC deleteVPCPeering detachServiceFromVPC disablePooler
+        attachServiceToVPC createReplicaSet createService createSnapshot createVPC createVPCPeering
+        deleteReplicaSet deleteVPC deleteVPCPeering detachServiceFromVPC disablePooler
         disableReplicaPooler enablePooler enableReplicaPooler followDatabase importService optimizeService
-        promoteService renameVPC resetService resizeReplicaSet resizeService restoreService rewindService
+        promoteService renameVPC resetService resizeReplicaSet resizeService restoreService
         setEnvironment setHAReplica setReplicaEnvironment setSleep setWalLevel updateArchive updateExtensions
         updateRestoreSettings upgradeService
     """,

@@ -19,11 +19,12 @@ from ramet.control.ports import free_ports
 from ramet.control.protection import check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
-from ramet.errors import Error, Invalid, NotFound
+from ramet.errors import Error, Forbidden, Invalid, NotFound
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.rights import Role
 from ramet.model.service import Service, check_name, is_down, status_of, suffixed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
@@ -130,6 +131,12 @@ def rewind_service(
     plane: Plane, project_id: str, service_id: str, request: RewindRequest, idempotency_key: str | None = None
 ) -> Restore:
     """Accept that a service returns to a checkpoint."""
+    if request.keeps and plane.only_made_by is not None:
+        raise Forbidden(
+            "FORBIDDEN",
+            f"A key with the role {Role.FORKER} keeps no state before a rewind, for it would be one more service",
+            "Leave keep_previous out, or use a key with another role.",
+        )
     found = _snapshot_of(plane, project_id, service_id, request.name)
     wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
     return _accept(plane, project_id, service_id, service_id, wanted, request, REWIND, idempotency_key)

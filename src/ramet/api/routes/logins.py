@@ -15,10 +15,11 @@ from ramet.model import login as model
 def create_login(at: ServicePath, data: JSONBody[LoginCreate | None] = None) -> Response[LoginWithPassword]:
     """Make a role of the key in the database of a READY service. Only this response contains its password.
 
-    That of a VIEWER is read-only, others have the rights of tsdbadmin. It ends by itself, and with the key; forks do
-    not have it.
+    That of a VIEWER is read-only, and others with read_only; the rest have the rights of tsdbadmin. It ends by itself,
+    and with the key; forks do not have it.
     """
-    made = logins.create_login(*at, (data or LoginCreate()).ttl_seconds)
+    wanted = data or LoginCreate()
+    made = logins.create_login(*at, wanted.ttl_seconds, read_only=wanted.read_only)
     return answer(LoginWithPassword(*_values(made.login), made.password.reveal()), 201)
 
 

@@ -16,6 +16,8 @@ LoginTtl = Annotated[
     ),
 ]
 
+LoginReadOnly = Annotated[bool, Meta(description="true for a login that cannot write, as that of a VIEWER.")]
+
 
 class Login(Struct, frozen=True):
     """A role of a key in the database of a service. It can log in until `expires_at`."""
@@ -37,3 +39,4 @@ class LoginCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new login."""
 
     ttl_seconds: LoginTtl = USUAL_SECONDS
+    read_only: LoginReadOnly = False

@@ -70,6 +70,7 @@ _COMMANDS = {
     "psql": _DATABASE_COMMANDS["connect"],
     "wait": _SERVICE_COMMANDS["wait"],
     "run": "ramet.kits.run:run",
+    "mcp": "ramet.kits.mcp.command:mcp",
     "up": "host.commands:up",
     "serve": "host.commands:serve_only",
     "worker": "host.commands:work_only",

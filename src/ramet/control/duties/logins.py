@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ramet.control.plane import Plane
 from ramet.errors import Error
 from ramet.model.login import Login
-from ramet.model.service import status_of
+from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.store import keys, logins, services
@@ -28,15 +28,15 @@ class EndedLogins:
             active = {
                 one: (key := keys.find_key(tx, one)) is not None and key.is_active(now) for one in _keys_of(known)
             }
-        over = [one for one in known if now >= one.expires_at or not active[one.public_key]]
+            gone = {one for one in {each.service_id for each in known} if _is_gone(services.get_service(tx, one))}
+        over = [one for one in known if now >= one.expires_at or one.service_id in gone or not active[one.public_key]]
         for service_id in sorted({one.service_id for one in over}):
             self._drop_of(service_id, [one.role for one in over if one.service_id == service_id])
 
     def _drop_of(self, service_id: str, roles: Sequence[str]) -> None:
         with self.plane.store.read() as tx:
             service = services.get_service(tx, service_id)
-        is_gone = service is None or service.deleted_at is not None or service.failed_at is not None
-        if service is not None and not is_gone:
+        if service is not None and not _is_gone(service):
             if status_of(service) is not Status.READY:
                 return
             try:
@@ -46,6 +46,10 @@ class EndedLogins:
                 return
         with self.plane.store.write() as tx:
             logins.delete_logins(tx, roles)
+
+
+def _is_gone(service: Service | None) -> bool:
+    return service is None or service.deleted_at is not None or service.failed_at is not None
 
 
 def _keys_of(known: Sequence[Login]) -> set[str]:

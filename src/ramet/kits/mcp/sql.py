@@ -1,0 +1,130 @@
+"""One SQL statement in a database of a service, within limits of time, rows and characters."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.types.string import TextLoader
+
+from ramet.api.schemas.services import Service
+from ramet.errors import Error, Failed, Invalid
+from ramet.kits.mcp.callers import Caller
+
+MOST_ROWS = 1000
+MOST_SECONDS = 600
+_MOST_CHARACTERS = 200_000
+_MOST_OF_VALUE = 10_000
+_TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
+_REMEDIES: Mapping[str, str] = {
+    "25006": "Queries are read-only by default. Fork the service, and use execute in the fork.",
+    "42501": "The role of this login may not do that.",
+    "57014": "Give a larger timeout_seconds, or ask for less.",
+}
+
+
+@contextmanager
+def open_session(caller: Caller, service: Service, seconds: float, *, read_only: bool) -> Iterator[psycopg.Connection]:
+    """Yield a session of a login of the caller. With `read_only` neither its role nor its transactions can write.
+
+    Raises Failed where there is no session, and Invalid for what PostgreSQL refuses in it.
+    """
+    try:
+        session = _connect(caller, service, seconds, read_only=read_only)
+    except psycopg.Error as error:
+        wrong = f"{service.name} accepts no session: {str(error).strip()}"
+        raise Failed("NO_SESSION", wrong, "Wait for it to be READY.") from error
+    try:
+        with closing(session):
+            yield session
+    except psycopg.Error as error:
+        raise _refusal(error) from error
+
+
+def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -> dict[str, Any]:
+    """Run one statement, and return its columns and rows for JSON; what is beyond the limits is left out."""
+    columns = _columns_of(session, statement)
+    if not columns:
+        return {"status": session.execute(statement.encode(), prepare=True).statusmessage}
+    rows, is_cut = _rows_of(session, statement, most_rows)
+    found: dict[str, Any] = {"columns": columns, "rows": rows}
+    if is_cut:
+        found["truncated"] = f"There are more rows than these {len(rows)}: narrow the query, or aggregate in SQL."
+    return found
+
+
+def _columns_of(session: psycopg.Connection, statement: str) -> list[str]:
+    """Return the names of the columns that a statement returns; none for one that returns no rows.
+
+    PostgreSQL prepares one statement at a time: no second one can stand behind a COMMIT.
+    """
+    if "\0" in statement:
+        raise Invalid("STATEMENT_REFUSED", "The statement contains a character with the code zero", "Leave it out.")
+    for made in (session.pgconn.prepare(b"", statement.encode()), session.pgconn.describe_prepared(b"")):
+        if made.status != ExecStatus.COMMAND_OK:
+            raise error_from_result(made)
+    return [(made.fname(n) or b"").decode() for n in range(made.nfields)]
+
+
+def _rows_of(session: psycopg.Connection, statement: str, most_rows: int) -> tuple[list[list[Any]], bool]:
+    """Return the rows of a statement, and whether some are left out."""
+    rows: list[list[Any]] = []
+    characters, is_cut = 0, False
+    with session.cursor() as cursor:
+        for row in cursor.stream(statement.encode()):
+            if len(rows) < most_rows and characters < _MOST_CHARACTERS:
+                rows.append([_shown(value) for value in row])
+                characters += sum(len(value) for value in rows[-1] if isinstance(value, str))
+            elif not session.autocommit:
+                return rows, True
+            else:  # to stop here would undo what the statement writes
+                is_cut = True
+    return rows, is_cut
+
+
+def _connect(caller: Caller, service: Service, seconds: float, *, read_only: bool) -> psycopg.Connection:
+    uri = caller.login(service, read_only=read_only)
+    try:
+        session = _open(uri, seconds, read_only=read_only)
+    except psycopg.OperationalError:
+        caller.forget_logins(service.service_id)
+        session = _open(caller.login(service, read_only=read_only), seconds, read_only=read_only)
+    for name in _TEXTS:
+        session.adapters.register_loader(name, TextLoader)
+    if read_only:
+        session.read_only = True
+    else:
+        session.autocommit = True
+    return session
+
+
+def _open(uri: str, seconds: float, *, read_only: bool) -> psycopg.Connection:
+    settings = {
+        "statement_timeout": f"{math.ceil(seconds * 1000)}",
+        "idle_in_transaction_session_timeout": "60s",
+        **({"default_transaction_read_only": "on"} if read_only else {}),
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    return psycopg.connect(uri, options=options, connect_timeout=30, application_name="ramet mcp")
+
+
+def _shown(value: object) -> Any:
+    """Return a value as JSON has it; a long one is cut."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    text = json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    return text if len(text) <= _MOST_OF_VALUE else f"{text[:_MOST_OF_VALUE]}… ({len(text)} characters)"
+
+
+def _refusal(error: psycopg.Error) -> Error:
+    said = error.diag.message_primary or str(error).strip()
+    code = error.sqlstate or ""
+    remedy = " ".join(one for one in (error.diag.message_hint, _REMEDIES.get(code)) if one)
+    where = f", {code}" if code else ""
+    return Invalid("STATEMENT_REFUSED", f"PostgreSQL refused the statement{where}: {said}", remedy)

@@ -1,0 +1,268 @@
+"""`ramet mcp`: what its tools do, what they refuse, and that they show no password unasked."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harness.ports import free_port
+from harness.waiting import eventually
+from ramet.client import Client, ForkStrategy, TimedOut
+from ramet.kits.mcp.callers import Caller, CallersByKey, one_caller
+from ramet.kits.mcp.server import build_server
+from ramet.model.environment import Environment
+from ramet.model.rights import Role
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
+from tests.kits.agents import Agent, Refused
+
+_TOOLS = {
+    *("checkpoint", "connection", "delete_fork", "execute", "fork", "list_services", "query", "report", "rewind"),
+    *("schema", "wait", "window"),
+}
+
+
+@pytest.fixture(scope="module")
+def shop(world: World) -> str:
+    with world.client() as client:
+        return client.wait_ready(client.create_service("shop").service_id).service_id
+
+
+@pytest.fixture(scope="module")
+def key(world: World, shop: str) -> str:
+    """The key of a forker, as a request carries it."""
+    with world.client() as client:
+        made = client.create_key("agent", Role.FORKER, parents=[shop])
+    return f"{made.public_key}:{made.secret_key}"
+
+
+@pytest.fixture(autouse=True)
+def _own_files(terminal: Terminal) -> None:
+    """Passwords are kept in the files of a test's own user."""
+
+
+def agent_of(client: Client) -> Agent:
+    return Agent(build_server(one_caller(client)))
+
+
+@pytest.fixture
+def forker(world: World, shop: str) -> Iterator[Agent]:
+    """An agent with the key of a forker that has no forks yet."""
+    with world.client() as client:
+        made = client.create_key("agent", Role.FORKER, parents=[shop])
+    with Client(world.base_url, world.project.id, made.public_key, made.secret_key) as client:
+        yield agent_of(client)
+
+
+@pytest.fixture
+def admin(world: World) -> Iterator[Agent]:
+    with world.client() as client:
+        yield agent_of(client)
+
+
+def test_the_tools_say_what_they_are_for_and_which_of_them_read_only(admin: Agent) -> None:
+    tools = admin.tools()
+    assert set(tools) == _TOOLS
+    assert all(one.description for one in tools.values())
+    reads = {name for name, one in tools.items() if one.annotations and one.annotations.read_only_hint}
+    assert reads == {"list_services", "query", "report", "schema", "wait", "window"}
+    removes = {name for name, one in tools.items() if one.annotations and one.annotations.destructive_hint}
+    assert removes == {"delete_fork", "execute", "rewind"}
+
+
+def test_the_key_of_a_forker_forks_and_sees_and_deletes_its_own(forker: Agent, shop: str) -> None:
+    assert forker.call("list_services") == {"services": [], "may_fork": [{"name": "shop", "service_id": shop}]}
+    made = forker.call("fork", service="shop", name="mine")
+    assert (made["name"], made["status"], made["forked_from"], made["environment"]) == ("mine", "READY", "shop", "DEV")
+    assert made["expires_at"]
+    assert [one["name"] for one in forker.call("list_services")["services"]] == ["mine"]
+    assert forker.call("wait", service="mine")["status"] == "READY"
+    assert forker.call("report", fork="mine")["parent_name"] == "shop"
+    assert forker.call("window", service="mine")["snapshots"] is not None
+    assert forker.call("delete_fork", fork="mine") == {"deleted": "mine"}
+
+
+def test_a_fork_is_rewound_to_its_checkpoint(forker: Agent) -> None:
+    forker.call("fork", service="shop", name="tries")
+    assert forker.call("checkpoint", fork="tries", name="start")["status"] == "AVAILABLE"
+    assert forker.call("rewind", fork="tries", name="start")["status"] == "READY"
+    with pytest.raises(Refused, match="has no snapshot with the id or the name 'other'"):
+        forker.call("rewind", fork="tries", name="other")
+
+
+def test_no_tool_shows_a_password_that_was_not_asked_for(forker: Agent) -> None:
+    answers = [
+        forker.call("fork", service="shop", name="quiet"),
+        forker.call("list_services"),
+        forker.call("connection", service="quiet"),
+        forker.call("report", fork="quiet"),
+    ]
+    assert not re.search(r"password|//\w+:[^@/]+@", str(answers), re.IGNORECASE)
+    asked = forker.call("connection", service="quiet", with_password=True)
+    assert re.search(r"//ramet_login_\w+:[^@/]+@", asked["uri"])
+    assert asked["read_only"] is False
+
+
+def test_the_user_of_the_command_can_connect_to_a_fork_that_an_agent_made(admin: Agent, terminal: Terminal) -> None:
+    admin.call("fork", service="shop", name="shared")
+    assert terminal.ramet("db", "connection-string", "shared", "--with-password").code == 0
+    admin.call("delete_fork", fork="shared")
+    assert (terminal.config / "pgpass").read_text() == ""
+
+
+def test_only_forks_that_agents_made_are_changed(admin: Agent, world: World, shop: str) -> None:
+    with world.client() as client:
+        theirs = client.wait_ready(client.fork_service(shop, ForkStrategy.NOW, name="theirs").service_id)
+        prod = client.fork_service(shop, ForkStrategy.NOW, name="prod", environment=Environment.PROD)
+        client.update_labels(client.wait_ready(prod.service_id).service_id, {"run-by": "mcp"})
+        for name in ("shop", "theirs", "prod"):
+            for tool, more in (
+                ("execute", {"sql": "DROP TABLE orders"}),
+                ("checkpoint", {"name": "x"}),
+                ("rewind", {"name": "x"}),
+                ("delete_fork", {}),
+            ):
+                with pytest.raises(Refused, match="is for forks that these tools have made"):
+                    admin.call(tool, fork=name, **more)
+            assert admin.call("connection", service=name, with_password=True)["read_only"] is True
+        client.update_labels(theirs.service_id, {"run-by": "mcp"})
+        assert admin.call("delete_fork", fork="theirs") == {"deleted": "theirs"}
+        client.delete_service(prod.service_id)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("wait", {"service": "absent"}, "No service has the id or the name 'absent'"),
+        ("fork", {"service": "shop", "to": "3000-01-01T00:00:00Z"}, "future|restored"),
+        ("fork", {"service": "shop", "to": "soon"}, "'soon'"),
+        ("fork", {"service": "shop", "to": "5m", "snapshot": "x"}, "Both to and snapshot are given: Give one of them"),
+        ("fork", {"service": "shop", "snapshot": "x"}, "No snapshot has the id or the name 'x'"),
+        ("fork", {"service": "shop", "ttl_seconds": 1}, "ttl_seconds"),
+        ("query", {"service": "shop", "sql": "SELECT 1", "max_rows": 10**6}, "max_rows"),
+        ("query", {"service": "shop", "sql": "SELECT 1"}, "shop accepts no session"),
+    ],
+)
+def test_an_error_says_what_is_wrong(admin: Agent, shop: str, tool: str, arguments: dict[str, Any], said: str) -> None:
+    assert shop
+    with pytest.raises(Refused, match=said) as refused:
+        admin.call(tool, **arguments)
+    assert "target_time" not in str(refused.value)
+
+
+def test_a_fork_that_takes_longer_is_shown_as_it_is(admin: Agent, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise TimedOut("WAIT_TIMED_OUT", "not READY yet")
+
+    assert shop
+    with monkeypatch.context() as slow:
+        slow.setattr(Client, "wait_ready", late)
+        made = admin.call("fork", service="shop", name="slow", wait_seconds=1)
+    assert "call wait" in made["next"]
+    assert admin.call("wait", service="slow")["status"] == "READY"
+    admin.call("delete_fork", fork="slow")
+
+
+def test_a_login_is_used_again_until_it_is_forgotten(world: World, shop: str) -> None:
+    with world.client() as client:
+        caller, service = Caller(client), client.get_service(shop)
+        first = caller.login(service, read_only=True)
+        assert caller.login(service, read_only=True) == first
+        assert caller.login(service, read_only=False) != first
+        caller.forget_logins(shop)
+        assert caller.login(service, read_only=True) != first
+
+
+@pytest.fixture(scope="module")
+def address(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where `ramet mcp --http` serves; it has no key of a project but knows the address of Ramet."""
+    port = free_port()
+    environ = {
+        **os.environ,
+        **world.environ(),
+        "RAMET_SECRET_KEY": "none",
+        "HOME": str(tmp_path_factory.mktemp("home")),
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ramet", "mcp", "--http", str(port)], env=environ, stderr=subprocess.PIPE, text=True
+    )
+    url = f"http://127.0.0.1:{port}/mcp"
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        eventually(answers)
+        yield url
+    finally:
+        running.terminate()
+        running.communicate(timeout=60)
+
+
+def test_over_http_each_request_acts_with_its_own_key(address: str, world: World, key: str, shop: str) -> None:
+    assert Agent(address, key).call("list_services")["services"] == []
+    own = f"{world.public_key}:{world.secret.reveal()}"
+    assert shop in [one["service_id"] for one in Agent(address, own).call("list_services")["services"]]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"Authorization": "Bearer x:y"}, 401), ({"Authorization": "Negotiate abc"}, 401)],
+)
+def test_over_http_a_request_without_a_good_key_is_refused(address: str, headers: dict[str, str], status: int) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = httpx.post(address, json=call, headers=headers, trust_env=False)
+    assert answer.status_code == status
+    assert answer.json()["code"] == "UNAUTHORIZED"
+    assert "x:y" not in answer.text
+
+
+def test_a_page_of_another_site_is_refused(address: str, key: str) -> None:
+    headers = {"Authorization": f"Bearer {key}", "Host": "evil.example"}
+    assert httpx.post(address, json={}, headers=headers, trust_env=False).status_code == 421
+
+
+def test_keys_are_told_apart_and_forgotten_at_last(world: World, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.kits.mcp.callers._MOST_CALLERS", 1)
+    callers = CallersByKey(world.base_url, "")
+    first, second = ({"authorization": f"Bearer {one}"} for one in (key, f"{world.public_key}:{world.secret.reveal()}"))
+    found = [callers(first), callers(first), callers(second), callers(first)]
+    assert [one is found[0] for one in found] == [True, True, False, False]
+    assert [one.is_forker for one in found] == [True, True, False, True]
+    for one in found:
+        one.client.close()
+
+
+def test_without_the_package_the_command_says_how_to_get_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    said = terminal.ramet("mcp")
+    assert (said.code, "pip install 'ramet[mcp]'" in said.err) == (1, True)
+
+
+def test_an_agent_starts_the_command_itself(world: World, tmp_path: Path) -> None:
+    hello = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
+        '"clientInfo":{"name":"t","version":"1"}}}\n'
+    )
+    environ = {**os.environ, **world.environ(), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "ramet", "mcp"],
+        env=environ,
+        input=hello,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"serverInfo":{"name":"ramet"' in done.stdout
