@@ -53,7 +53,13 @@ def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
     with server(answer_once, answer_once) as address, closing(HttpTransport(address, 30)) as transport:
         for _ in range(2):
             assert transport.request("GET", "/x", None, {}).status == 200
-            select.select([one.sock for one in transport._idle], [], [])
+            select.select([one.sock for one, _ in transport._idle], [], [])
+
+
+def test_a_connection_that_the_server_may_be_about_to_close_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.client.transport._LONGEST_IDLE_SECONDS", 0.0)
+    with server(answer_once, answer_once) as address, closing(HttpTransport(address, 30)) as transport:
+        assert [transport.request("GET", "/x", None, {}).content for _ in range(2)] == [b"[]", b"[]"]
 
 
 def test_a_server_that_hangs_up_is_named() -> None:

@@ -5,6 +5,7 @@ A fork takes little longer than the import of a larger HTTP library, and these r
 
 import select
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -12,6 +13,9 @@ from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from ramet.errors import Invalid
+
+# `ramet up` closes a connection that was idle for 5 seconds; a request that meets that moment would be lost.
+_LONGEST_IDLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class HttpTransport:
         self._address = urlsplit(checked_address(base_url))
         self._timeout_seconds = timeout_seconds
         self._tls = verification(ca) if self._address.scheme == "https" else None
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[tuple[HTTPConnection, float]] = []
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         """Send a request. Raises TimeoutError, and OSError or HTTPException when no server answers."""
@@ -58,18 +62,19 @@ class HttpTransport:
         except (OSError, HTTPException):
             connection.close()
             raise
-        self._idle.append(connection)
+        self._idle.append((connection, time.monotonic()))
         return Answer(response.status, content, {name.lower(): value for name, value in response.getheaders()})
 
     def close(self) -> None:
         """Close the connections."""
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     def _connection(self) -> HTTPConnection:
         while self._idle:
-            connection = self._idle.pop()
-            if connection.sock is not None and not _was_closed(connection):
+            connection, since = self._idle.pop()
+            is_young = time.monotonic() - since < _LONGEST_IDLE_SECONDS
+            if is_young and connection.sock is not None and not _was_closed(connection):
                 return connection
             connection.close()
         host, port = self._address.hostname or "", self._address.port
