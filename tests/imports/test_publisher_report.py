@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ramet.backends.interface.subscriptions import PublisherFacts
+from ramet.imports.findings import Effect, refusals
 from ramet.imports.publisher_report import judge_publisher
-from ramet.imports.report import Effect, refusals
 
 GOOD = PublisherFacts(
     major=15, wal_level="logical", is_standby=False, may_replicate=True, may_publish=True, free_slots=1, free_senders=1,

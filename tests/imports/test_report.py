@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ramet.backends.interface.sources import Destination, Locale, SourceFacts, SourcePublication, SourceRole
-from ramet.imports.report import Effect, judge, refusals
+from ramet.imports.findings import Effect, refusals
+from ramet.imports.report import judge
 
 GIB = 1024**3
 PLAIN = SourceFacts("15.4", 15, Locale("UTF8", "libc", "C.UTF-8", "C.UTF-8"), GIB, 3, 0, "postgres", 1)

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from ramet.backends.interface.sources import SourceAddress, SourceFacts
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
+from ramet.imports.findings import Finding, in_order, refused
 from ramet.imports.publisher_report import OLDEST_MAJOR, judge_publisher
-from ramet.imports.report import Finding, in_order, judge, refused
+from ramet.imports.report import judge
 from ramet.model.passwords import Secret
 from ramet.model.service import Service
 from ramet.model.upstream import FollowMethod, Upstream

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.endpoints import DATABASE
-from ramet.imports.report import Effect, Finding, in_order, refused, room, shown_names
+from ramet.imports.findings import Effect, Finding, in_order, refused
+from ramet.imports.report import room, shown_names
 
 # The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3

@@ -18,7 +18,7 @@ from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
 from ramet.followers.report import judge
 from ramet.ids import new_id
-from ramet.imports.report import refuse
+from ramet.imports.findings import refuse
 from ramet.imports.source_url import parse_source
 from ramet.imports.verbs import SourcePlan, SourceRequest, check_source_password
 from ramet.model.procedures import SPECS, ProcedureName

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from ramet.backends.interface.subscriptions import PublisherFacts
-from ramet.imports.report import Effect, Finding, refused, shown_names
+from ramet.imports.findings import Effect, Finding, refused
+from ramet.imports.report import shown_names
 
 OLDEST_MAJOR = 16
 

@@ -1,49 +1,18 @@
 """What an import would do: a pure function from what was found in the source, and what there is here."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from ramet.backends.interface.sources import Destination, SourceFacts
 from ramet.endpoints import ADMIN
-from ramet.errors import Invalid
+from ramet.imports.findings import Effect, Finding, in_order, refused
 
 _GIB = 1024**3
 # The data itself, the WAL that loading writes, and the copy that pg_dump makes.
 ROOM_FACTOR = 2.5
 _SHOWN_NAMES = 8
-_SHOWN_REFUSALS = 10
 _RESERVED = ("ramet", "pg_ramet_pooler")
 _GRANTABLE = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 _ANY_ENCODING = ("C", "POSIX")
-
-
-class Effect(StrEnum):
-    """What a finding means for an import: it cannot be done, something will be different, or it is good to know."""
-
-    REFUSED = "REFUSED"
-    CHANGED = "CHANGED"
-    NOTED = "NOTED"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report: what it is about, what was found, and what to do."""
-
-    effect: Effect
-    subject: str
-    message: str
-    remedy: str = ""
-
-
-def refused(subject: str, message: str, remedy: str) -> Finding:
-    """Return a finding because of which a source is refused."""
-    return Finding(Effect.REFUSED, subject, message, remedy)
-
-
-def in_order(found: list[Finding]) -> list[Finding]:
-    """Return findings with the refusals first."""
-    return sorted(found, key=lambda one: list(Effect).index(one.effect))
 
 
 def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_major: int | None = None) -> list[Finding]:
@@ -60,19 +29,6 @@ def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_majo
         *_notes(facts),
     ]
     return in_order(found)
-
-
-def refusals(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings because of which a source is refused."""
-    return [one for one in findings if one.effect is Effect.REFUSED]
-
-
-def refuse(findings: Sequence[Finding], code: str, message: str) -> None:
-    """Raise Invalid with what speaks against it, where a finding does."""
-    found = refusals(findings)
-    if found:
-        lines = [f"{one.subject}: {one.message}. {one.remedy}" for one in found[:_SHOWN_REFUSALS]]
-        raise Invalid(code, f"{message}: {found[0].message}", "\n".join(lines))
 
 
 def _version(facts: SourceFacts, destination: Destination, pg_major: int | None) -> Iterator[Finding]:

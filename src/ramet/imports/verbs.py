@@ -14,7 +14,8 @@ from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import accept_new, checked_request
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
-from ramet.imports.report import Finding, judge, refuse
+from ramet.imports.findings import Finding, refuse
+from ramet.imports.report import judge
 from ramet.imports.source_url import parse_source
 from ramet.model.passwords import Secret
 from ramet.model.procedures import ProcedureName

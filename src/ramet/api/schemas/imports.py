@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.services import ServiceTypeWanted
 from ramet.api.schemas.shared import Cpu, Memory, Name, Tag
-from ramet.imports.report import Effect
+from ramet.imports.findings import Effect
 
 SourceUrl = Annotated[
     str,

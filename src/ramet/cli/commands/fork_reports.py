@@ -1,9 +1,9 @@
-"""`ramet service report`, and the dry run of a fork: how a fork or an import was made, or a fork would be."""
+"""`ramet service report`: how a fork or an import was made."""
 
 import click
 from rich.text import Text
 
-from ramet.api.schemas.forks import ArchiveDownload, ForkPlan, ForkReport, PlannedDownload, TransactionMark
+from ramet.api.schemas.forks import ArchiveDownload, ForkReport, TransactionMark
 from ramet.api.schemas.services import ForkedFrom
 from ramet.cli.commands.imports import import_report_pairs
 from ramet.cli.ui.durations import shown_duration
@@ -13,7 +13,6 @@ from ramet.client import Client
 from ramet.errors import NotFound
 from ramet.ids import is_id
 from ramet.model.neutralized import neutralized_lines
-from ramet.model.timestamps import rfc3339
 
 _MIB = 1024**2
 
@@ -51,31 +50,6 @@ def _find(client: Client, service: str) -> tuple[ForkedFrom | None, str]:
             raise
         return None, service
     return found.forked_from, found.service_id
-
-
-def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
-    """Return what a fork would be, for a table."""
-    base = plan.base_snapshot
-    target = "" if plan.target_time is None else f" at {rfc3339(plan.target_time)}"
-    base_time = "" if base is None or base.time is None else rfc3339(base.time)
-    return [
-        ("name", plan.name),
-        ("data", f"{plan.strategy}{target}"),
-        ("base snapshot", "-" if base is None else f"{base.id} of {base_time}"),
-        *_download_pairs(plan.archive),
-        ("WAL to replay", "-" if plan.wal_bytes is None else f"{plan.wal_bytes / _MIB:.1f} MiB"),
-        ("takes about", shown_duration(plan.estimated_seconds)),
-    ]
-
-
-def _download_pairs(planned: PlannedDownload | None) -> list[tuple[str, str | Text]]:
-    if planned is None:
-        return []
-    rate = f"{planned.bytes_per_second / 1e6:.0f} MB/s"
-    return [
-        ("from the archive", f"base backup {planned.base_backup} of {rfc3339(planned.base_time)}"),
-        ("download", f"about {planned.download_bytes / 1e6:.1f} MB at {rate}"),
-    ]
 
 
 def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:

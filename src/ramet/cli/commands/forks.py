@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ramet.cli.commands.fork_reports import plan_pairs
+from ramet.cli.commands.fork_plans import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.ui.keeping import free_fork_name

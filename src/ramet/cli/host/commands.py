@@ -10,7 +10,8 @@ from types import FrameType, ModuleType
 import click
 
 from ramet.cli.host import instance
-from ramet.cli.ui.options import FILE, data_option, setting_option
+from ramet.cli.host.options import setting_option
+from ramet.cli.ui.options import FILE, data_option
 from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.telemetry import start_logging
 

@@ -15,9 +15,10 @@ from ramet.app import Runtime, has_storage, has_store, installation_of
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.cli.host import instance
 from ramet.cli.host.commands import begin
+from ramet.cli.host.options import setting_option
 from ramet.cli.host.recovery_views import Reporter, print_contents, print_result_of
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import data_option, output_option, setting_option
+from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import say
 from ramet.control.plane import utc_now
 from ramet.errors import Invalid

@@ -16,7 +16,6 @@ from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
-from ramet.settings import describe_settings
 
 
 class HasName(Protocol):
@@ -36,7 +35,6 @@ class Parent(Protocol):
     def name(self) -> str: ...
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
 
@@ -111,13 +109,6 @@ def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
 
     return click.argument("service", shell_complete=complete_service)(with_client(found))
-
-
-def setting_option(name: str) -> Callable[[Command], Command]:
-    """Add the option of a setting, which overrides its variable; the command gets it as it was typed."""
-    setting = describe_settings()[name]
-    meaning = f"{setting.meaning[:1].upper()}{setting.meaning[1:]}."
-    return click.option(f"--{name.replace('_', '-')}", help=f"{meaning}  [default: {setting.default}]")
 
 
 def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) -> Client:
