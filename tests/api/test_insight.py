@@ -20,3 +20,13 @@ def test_statements_and_sessions_are_shown_of_a_ready_service(world: World) -> N
 def test_a_limit_has_bounds(world: World, limit: str) -> None:
     service = world.ready()
     assert world.get(world.path(service["service_id"], f"topStatements?limit={limit}")).status_code == 400
+
+
+def test_tables_are_shown_with_unused_indexes_of_a_database_that_exists(world: World) -> None:
+    service = world.ready()
+    world.backend.commit(service["service_id"], "one")
+    found = world.get(world.path(service["service_id"], "tables")).json()
+    assert [(one["name"], one["rows"]) for one in found["tables"]] == [("rows", 1)]
+    assert [one["name"] for one in found["unused_indexes"]] == ["rows_value"]
+    missing = world.get(world.path(service["service_id"], "tables?database=no'thing"))
+    assert (missing.status_code, missing.json()["code"]) == (404, "DATABASE_NOT_FOUND")

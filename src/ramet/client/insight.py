@@ -1,11 +1,14 @@
 """What the servers of services do."""
 
-from ramet.api.schemas.insight import Activity, TopStatements
+from urllib.parse import urlencode
+
+from ramet.api.schemas.insight import Activity, Tables, TopStatements
 from ramet.client.connection import Connection
+from ramet.endpoints import DATABASE
 
 
 class Insight(Connection):
-    """Statements and sessions of services."""
+    """Statements, sessions and tables of services."""
 
     def get_top_statements(self, service_id: str, limit: int = 50) -> TopStatements:
         """Return the statements that took most time, as pg_stat_statements counts them."""
@@ -14,3 +17,8 @@ class Insight(Connection):
     def get_activity(self, service_id: str, limit: int = 50) -> Activity:
         """Return the sessions, those that wait for locks and those that they wait for first."""
         return self.call("GET", f"{self.path(service_id, 'activity')}?limit={limit}", Activity)
+
+    def get_tables(self, service_id: str, database: str = DATABASE, limit: int = 50) -> Tables:
+        """Return the largest tables of a database, and its indexes that are not used."""
+        asked = urlencode({"database": database, "limit": limit})
+        return self.call("GET", f"{self.path(service_id, 'tables')}?{asked}", Tables)

@@ -1,8 +1,8 @@
-"""The verbs that show what the server of a service does: its sessions, and its statements."""
+"""The verbs that show what the server of a service does: its sessions, its statements, and its tables."""
 
 from collections.abc import Sequence
 
-from ramet.backends.interface.insight import Session, TopStatement
+from ramet.backends.interface.insight import Session, Tables, TopStatement
 from ramet.backends.interface.values import Server
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
@@ -21,6 +21,12 @@ def list_sessions(plane: Plane, project_id: str, service_id: str, limit: int) ->
     """Return the sessions of a READY service, those that wait or are waited for first."""
     server = _serving(plane, project_id, service_id, "getActivity")
     return plane.backend.insight.activity(server, limit)
+
+
+def list_tables(plane: Plane, project_id: str, service_id: str, database: str, limit: int) -> Tables:
+    """Return the largest tables in a database of a READY service, and its indexes that are not used."""
+    server = _serving(plane, project_id, service_id, "getTables")
+    return plane.backend.insight.tables(server, database, limit)
 
 
 def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Server:

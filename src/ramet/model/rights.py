@@ -53,7 +53,7 @@ _OPERATIONS: Mapping[Right, str] = {
         getActivity getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets
         getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
         getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSnapshots
-        getTopStatements getUpgrade getUpgrades
+        getTables getTopStatements getUpgrade getUpgrades
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.CONNECT: "createLogin getLogins",

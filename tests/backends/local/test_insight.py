@@ -3,6 +3,7 @@
 import threading
 
 from harness.waiting import eventually
+from ramet.backends.local.sql.connections import value
 from tests.backends.contract.grounds import on_this_host
 from tests.backends.local.hosts import connect
 
@@ -42,3 +43,44 @@ def test_who_blocks_whom_is_shown_without_passwords_and_without_running_code_of_
             assert any(one.text.startswith("CREATE ROLE app") for one in statements)
             assert "hunter2" not in repr((statements, first, second))
             assert holder.execute("SELECT count(*) FROM public.ran").fetchone() == (0,)
+
+
+def test_tables_are_measured_without_waiting_for_locks_and_unused_indexes_are_those_that_can_be_dropped() -> None:
+    with on_this_host() as ground:
+        server = ground.create()
+        insight = ground.backend.insight
+        with connect(server, ground.passwords[server.service_id]) as client:
+            client.autocommit = True
+            client.execute("CREATE TABLE wide (id int PRIMARY KEY, code int UNIQUE, at int, text text)")
+            client.execute("ALTER TABLE wide ALTER text SET STORAGE EXTERNAL")
+            client.execute("INSERT INTO wide SELECT n, n, n, repeat(md5(n::text), 400) FROM generate_series(1, 200) n")
+            client.execute("CREATE INDEX wide_at ON wide (at)")
+            client.execute("CREATE INDEX wide_text ON wide (md5(text))")
+            client.execute("SELECT pg_stat_force_next_flush()")
+            client.execute("VACUUM ANALYZE wide")
+            client.execute("SET enable_seqscan = off")
+            client.execute("SELECT id FROM wide WHERE at = 7")
+            client.execute("SELECT pg_stat_force_next_flush()")
+            client.execute('CREATE TABLE "; DROP TABLE wide" (id int)')
+            client.execute("CREATE DATABASE \"odd = 'name'\"")
+            found = insight.tables(server, "tsdb", 50)
+            assert [one.name for one in found.tables] == ["wide", "; DROP TABLE wide"]
+            wide, empty = found.tables
+            assert (wide.rows, wide.dead_rows, wide.vacuumed_at is None, wide.analyzed_at is None) == (
+                200,
+                0,
+                False,
+                False,
+            )
+            assert wide.total_bytes == value(client, "SELECT pg_total_relation_size('wide')")
+            assert wide.indexes_bytes == value(client, "SELECT pg_indexes_size('wide')")
+            assert (wide.toast_bytes or 0) > 200 * 100
+            assert (empty.rows, empty.analyzed_at) == (None, None)
+            eventually(lambda: [one.name for one in insight.tables(server, "tsdb", 50).unused_indexes] == ["wide_text"])
+            assert found.counted_since is not None
+            assert found.is_complete
+            assert insight.tables(server, "odd = 'name'", 50).tables == []
+            with client.transaction():
+                client.execute("LOCK TABLE wide")
+                locked = insight.tables(server, "tsdb", 50).tables
+                assert [(one.name, one.total_bytes) for one in locked] == [("wide", None), ("; DROP TABLE wide", 0)]

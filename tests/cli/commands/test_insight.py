@@ -12,3 +12,6 @@ def test_statements_and_sessions_are_listed(terminal: Terminal, world: World) ->
     world.backend.commit(made["service_id"], "one")
     assert "INSERT INTO rows" in terminal.ramet("db", "top", "shop", "--limit", "1").out
     assert "idle" in terminal.ramet("db", "activity", "shop").out
+    tables = terminal.ramet("db", "tables", "shop")
+    assert "public.rows" in tables.out
+    assert "rows_value" in tables.out

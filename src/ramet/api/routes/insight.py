@@ -7,8 +7,9 @@ from litestar import Response
 from litestar.params import QueryParameter
 
 from ramet.api.responses import ServicePath, answer, read_in_thread, router_of
-from ramet.api.schemas.insight import Activity, Session, TopStatement, TopStatements
+from ramet.api.schemas.insight import Activity, Session, Tables, TopStatement, TopStatements
 from ramet.control import insight
+from ramet.endpoints import DATABASE
 
 _MOST, _USUAL = 200, 50
 
@@ -36,6 +37,18 @@ def get_activity(at: ServicePath, limit: Limit = _USUAL) -> Response[Activity]:
     """The sessions of the server, those that wait for locks and those that they wait for first."""
     found = insight.list_sessions(*at, limit)
     return answer(Activity(msgspec.convert(found, list[Session], from_attributes=True)))
+
+
+Database = Annotated[str, QueryParameter(name="database", min_length=1, max_length=63, description="Its name.")]
+
+
+@read_in_thread("/tables", operation_id="getTables", summary="Get the largest tables, and the unused indexes")
+def get_tables(at: ServicePath, database: Database = DATABASE, limit: Limit = _USUAL) -> Response[Tables]:
+    """The tables of a database with their sizes, rows and last VACUUM and ANALYZE, and the indexes that nothing uses.
+
+    What is locked has no size.
+    """
+    return answer(msgspec.convert(insight.list_tables(*at, database, limit), Tables, from_attributes=True))
 
 
 insight_router = router_of(__name__, "Insight")

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ramet.api.schemas.shared import OptionalTimestamp
+
 Text = Annotated[str, Meta(description="With a mask for each string constant, and without comments.")]
 Role = Annotated[str | None, Meta(description="Null if it does not exist any more.")]
 Milliseconds = Annotated[float, Meta(description="In milliseconds.")]
@@ -55,3 +57,42 @@ class Activity(Struct, frozen=True):
     """Sessions: those that wait for locks first, then those that they wait for."""
 
     sessions: list[Session]
+
+
+Bytes = Annotated[
+    int | None, Meta(description="In bytes; null while somebody holds or awaits an ACCESS EXCLUSIVE lock on it.")
+]
+
+
+class TableSize(Struct, frozen=True):
+    """A table or materialized view with what belongs to it."""
+
+    schema: str
+    name: str
+    total_bytes: Bytes
+    heap_bytes: Bytes
+    indexes_bytes: Bytes
+    toast_bytes: Bytes
+    rows: Annotated[int | None, Meta(description="As PostgreSQL estimates; null if it was never analyzed.")]
+    dead_rows: Annotated[int, Meta(description="Those that VACUUM will remove, as PostgreSQL estimates.")]
+    vacuumed_at: OptionalTimestamp
+    analyzed_at: OptionalTimestamp
+
+
+class UnusedIndex(Struct, frozen=True):
+    """An index that no scan has used, and that no constraint needs."""
+
+    schema: str
+    table: str
+    name: str
+    size_bytes: Bytes
+
+
+class Tables(Struct, frozen=True):
+    """What fills a database, the largest first. Scans on read replicas are not counted."""
+
+    database: str
+    tables: list[TableSize]
+    unused_indexes: list[UnusedIndex]
+    counted_since: Annotated[OptionalTimestamp, Meta(description="Since when scans are counted; null if not known.")]
+    is_complete: Annotated[bool, Meta(description="False: there are so many tables that not all were measured.")]

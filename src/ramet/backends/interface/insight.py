@@ -1,7 +1,8 @@
-"""What a serving server does: its sessions, and the statements that it has spent its time on."""
+"""What a serving server does: its sessions, the statements that took its time, and what fills its databases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from ramet.backends.interface.values import Server
@@ -43,6 +44,49 @@ class Session:
     text: str | None
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table or materialized view with its estimated rows, None if there is no estimate.
+
+    Sizes are None while somebody holds or awaits a lock that they would have to be waited for.
+    """
+
+    schema: str
+    name: str
+    total_bytes: int | None
+    heap_bytes: int | None
+    indexes_bytes: int | None
+    toast_bytes: int | None
+    rows: int | None
+    dead_rows: int
+    vacuumed_at: datetime | None
+    analyzed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class UnusedIndex:
+    """An index that no scan has used, and that no constraint needs. Its size is None as that of a table."""
+
+    schema: str
+    table: str
+    name: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What fills a database, the largest first. Scans of indexes are counted since `counted_since`.
+
+    Unless `is_complete` there are so many tables that only the largest by the last VACUUM or ANALYZE were measured.
+    """
+
+    database: str
+    tables: Sequence[Table]
+    unused_indexes: Sequence[UnusedIndex]
+    counted_since: datetime | None
+    is_complete: bool
+
+
 class Insight(Protocol):
     """What servers tell of the statements of clients, without their constants."""
 
@@ -56,4 +100,10 @@ class Insight(Protocol):
         """Return at most `limit` sessions: those that wait for locks, those that they wait for, then all others.
 
         Raises Unavailable when the server cannot be asked in time.
+        """
+
+    def tables(self, server: Server, database: str, limit: int) -> Tables:
+        """Return at most `limit` tables of a database, and as many unused indexes; what is locked is not waited for.
+
+        Raises NotFound when it is no database that clients can use, and Unavailable as the others.
         """

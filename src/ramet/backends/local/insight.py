@@ -1,20 +1,22 @@
 """What the servers of this host do, as their own views tell."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import psycopg
 
-from ramet.backends.interface.insight import Session, TopStatement
+from ramet.backends.interface.insight import Session, Tables, TopStatement
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, table_sizes
 from ramet.backends.local.sql.connections import DATABASE, Connection
-from ramet.errors import Unavailable, WrongState
+from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.model.statement_text import without_literals
 
 _SECONDS = 3
+_ATTEMPTS = 3
+_LOCKED = "500ms"
 # The function itself, as the extension installs it: a view with the same name could be of a tenant.
 _SCHEMA = """
 SELECT nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
@@ -75,12 +77,27 @@ class LocalInsight:
         found = [Session(*row) for row in rows]
         return [replace(one, text=one.text and without_literals(one.text)) for one in found]
 
+    def tables(self, server: Server, database: str, limit: int) -> Tables:
+        with self._connect(server, "postgres") as connection:
+            known = {one.name for one in connections.databases(connection) if one.is_open}
+        if database not in known:
+            raise NotFound(
+                "DATABASE_NOT_FOUND",
+                f"service {server.service_id} has no database {database[:64]!r}",
+                f"The databases are {', '.join(sorted(known)[:20])}.",
+            )
+        with self._connect(server, database, lock_timeout=_LOCKED) as connection:
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(psycopg.errors.LockNotAvailable):
+                    return table_sizes.measure(connection, limit)
+            return table_sizes.measure(connection, limit)
+
     @contextmanager
-    def _connect(self, server: Server, database: str) -> Iterator[Connection]:
+    def _connect(self, server: Server, database: str, lock_timeout: str = f"{_SECONDS}s") -> Iterator[Connection]:
         paths, bound = self.instances.paths(server.service_id), f"{_SECONDS}s"
         try:
             with connections.connect(
-                paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=bound
+                paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=lock_timeout
             ) as connection:
                 yield connection
         except psycopg.OperationalError as error:

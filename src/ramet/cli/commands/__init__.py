@@ -61,6 +61,7 @@ _DATABASE_COMMANDS = {
     "dump": "commands.dumps:dump_database",
     "login": "commands.logins:login",
     "schema": "commands.schema:show_schema",
+    "tables": "commands.insight:show_tables",
     "top": "commands.insight:show_top",
     "upgrade-extension": "commands.extensions:upgrade_extension",
 }

@@ -1,16 +1,19 @@
-"""`ramet db`: top, activity."""
+"""`ramet db`: top, activity, tables."""
 
 from typing import Any
 
 import click
 
-from ramet.api.schemas.insight import Activity, TopStatements
+from ramet.api.schemas.insight import Activity, Tables, TableSize, TopStatements
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.client import Client
+from ramet.endpoints import DATABASE
+from ramet.model.timestamps import rfc3339
 
 _WIDTH = 60
+_MIB = 1024**2
 _limit = click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many to show.")
 
 
@@ -46,6 +49,25 @@ def show_activity(client: Client, service: Service, limit: int, output: str) -> 
     print_result(found, output, lambda: _print_sessions(found))
 
 
+@service_command("tables")
+@click.option("--database", default=DATABASE, show_default=True, help="Which database of the service.")
+@_limit
+@output_option
+def show_tables(client: Client, service: Service, database: str, limit: int, output: str) -> None:
+    """Show the largest tables of a service, and indexes that no scan has used and no constraint needs.
+
+    Rows and dead rows are PostgreSQL's estimates. A table that is locked has no size. Scans on read replicas are not
+    counted.
+
+    \b
+    Examples:
+      ramet db tables shop
+      ramet db tables shop --database reports --limit 50
+    """
+    found = client.get_tables(service.service_id, database, limit)
+    print_result(found, output, lambda: _print_tables(found))
+
+
 def _print_statements(found: TopStatements) -> None:
     if not found.statements:
         say("No statements have been counted yet.")
@@ -74,6 +96,31 @@ def _print_sessions(found: Activity) -> None:
         for one in found.sessions
     ]
     print_rows(("pid", "role", "state", "transaction", "blocked by", "waits for", "statement"), _texts(rows))
+
+
+def _print_tables(found: Tables) -> None:
+    if not found.tables:
+        say(f"Database {found.database} has no tables.")
+        return
+    columns = ("table", "total", "heap", "indexes", "TOAST", "rows", "dead", "vacuumed", "analyzed")
+    print_rows(columns, [_table_row(one) for one in found.tables])
+    if not found.is_complete:
+        say("There are more tables than can be measured at once.", "yellow")
+    if found.unused_indexes:
+        since = "the server began to count" if found.counted_since is None else rfc3339(found.counted_since)
+        say(f"Not used since {since}:")
+        rows = [(f"{one.schema}.{one.name}", _size(one.size_bytes), one.table) for one in found.unused_indexes]
+        print_rows(("index", "size", "of table"), rows)
+
+
+def _table_row(one: TableSize) -> list[str]:
+    sizes = [_size(each) for each in (one.total_bytes, one.heap_bytes, one.indexes_bytes, one.toast_bytes)]
+    times = ["never" if each is None else rfc3339(each) for each in (one.vacuumed_at, one.analyzed_at)]
+    return [f"{one.schema}.{one.name}", *sizes, "?" if one.rows is None else str(one.rows), str(one.dead_rows), *times]
+
+
+def _size(size_bytes: int | None) -> str:
+    return "locked" if size_bytes is None else f"{size_bytes / _MIB:.1f} MiB"
 
 
 def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:
