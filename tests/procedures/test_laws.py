@@ -14,6 +14,7 @@ from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
 from ramet.control.high_availability import set_ha
+from ramet.control.parameters import update_settings
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.replication import set_wal_level
@@ -183,6 +184,11 @@ def submit_resize(world: World, parent: str) -> str:
     return resize_service(world.plane, world.project.id, parent, "1000", "4").id
 
 
+def submit_settings(world: World, parent: str) -> str:
+    changes = {"work_mem": "64MB", "max_connections": "200"}
+    return update_settings(world.plane, world.project.id, parent, changes, restarts=True).id
+
+
 def submit_wal_level(world: World, parent: str) -> str:
     return set_wal_level(world.plane, world.project.id, parent, WalLevel.LOGICAL).id
 
@@ -269,6 +275,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "delete_replicas": (submit_delete_set, None),
     "replica_pooler": (submit_set_pooler, Status.READY),
     "resize": (submit_resize, Status.READY),
+    "set_parameters": (submit_settings, Status.READY),
     "set_wal_level": (submit_wal_level, Status.READY),
     "set_ha": (submit_standbys, Status.READY),
     "optimize": (submit_optimize, Status.READY),

@@ -48,6 +48,7 @@ from ramet.api.routes.replication import replication_router
 from ramet.api.routes.restore import restore_router
 from ramet.api.routes.restores import restores_router
 from ramet.api.routes.services import services_router
+from ramet.api.routes.settings import settings_router
 from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
 from ramet.api.routes.webhooks import webhooks_router
@@ -82,6 +83,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     logs_router,
     metrics_router,
     insight_router,
+    settings_router,
     keys_router,
     logins_router,
     list_projects,

@@ -22,6 +22,7 @@ from ramet.client.replication import Replications
 from ramet.client.restore import Restore
 from ramet.client.restores import RestoresInPlace
 from ramet.client.services import Services
+from ramet.client.settings import ServiceSettings
 from ramet.client.upgrades import MajorUpgrades
 from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
@@ -45,6 +46,7 @@ class Client(
     Archives,
     Observation,
     Insight,
+    ServiceSettings,
     Audit,
     EventsAndWebhooks,
     ReplicaSets,

@@ -24,6 +24,7 @@ from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, WrongState
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
+from ramet.model.parameters import parameters_of, with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of, suffixed
@@ -247,7 +248,9 @@ def _child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime
         pg_major=parent.pg_major,
         created_at=now,
         verifier=parent.verifier,
-        settings=with_wal_level({}, request.wal_level or wal_level_of(parent.settings)),
+        settings=with_parameters(
+            with_wal_level({}, request.wal_level or wal_level_of(parent.settings)), parameters_of(parent.settings)
+        ),
         **kept(request, now),
     )
 

@@ -38,6 +38,7 @@ class ProcedureName(StrEnum):
     RESIZE = "resize"
     SET_WAL_LEVEL = "set_wal_level"
     SET_HA = "set_ha"
+    SET_PARAMETERS = "set_parameters"
     DELETE = "delete"
     OPTIMIZE = "optimize"
     POOLER = "pooler"
@@ -281,6 +282,12 @@ _SPECS = (
         ProcedureName.SET_HA,
         "Set high availability",
         _steps("settle follow", follow="Make or remove standbys"),
+        Status.UPGRADING,
+    ),
+    Spec(
+        ProcedureName.SET_PARAMETERS,
+        "Change settings",
+        _steps("settle apply stop boot open", apply="Apply the settings"),
         Status.UPGRADING,
     ),
     Spec(

@@ -52,8 +52,8 @@ _OPERATIONS: Mapping[Right, str] = {
     Right.READ: """
         getActivity getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets
         getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
-        getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSnapshots
-        getTables getTopStatements getUpgrade getUpgrades
+        getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSettings
+        getSnapshots getTables getTopStatements getUpgrade getUpgrades
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.CONNECT: "createLogin getLogins",
@@ -68,7 +68,7 @@ _OPERATIONS: Mapping[Right, str] = {
         disableReplicaPooler enablePooler enableReplicaPooler followDatabase importService optimizeService
         promoteService renameVPC resetService resizeReplicaSet resizeService restoreService
         setEnvironment setHAReplica setReplicaEnvironment setSleep setWalLevel updateArchive updateExtensions
-        updateRestoreSettings upgradeService
+        updateRestoreSettings updateSettings upgradeService
     """,
     Right.ADMINISTER: """
         createKey createWebhook deleteWebhook getAudit getKey getKeys getWebhook getWebhookDeliveries getWebhooks

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ramet.backends.interface.values import Primary, Server
+from ramet.model.parameters import parameters_of
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
@@ -37,6 +38,7 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
             verifier=Secret(""),
             primary=Primary(parent.id, parent.server_port or parent.port, replica_set.id, replica_set.port),
             project_id=parent.project_id,
+            parameters=tuple(sorted(parameters_of(parent.settings).items())),
         )
         for node in replica_set.nodes
     ]
@@ -44,11 +46,14 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
 
 def stop_replicas(tools: Tools, service_id: str) -> None:
     """Stop every replica of a service."""
-    parent = tools.service(service_id)
-    for each in _live_sets(tools, service_id):
-        if each.ready_at is not None:
-            for server in servers_of_set(each, parent):
-                tools.backend.servers.stop(server)
+    for server in servers_of_replicas(tools, service_id):
+        tools.backend.servers.stop(server)
+
+
+def servers_of_replicas(tools: Tools, service_id: str) -> list[Server]:
+    """Return what a backend must know of every replica of a service that was ready once."""
+    parent, sets = tools.service(service_id), _live_sets(tools, service_id)
+    return [server for each in sets if each.ready_at is not None for server in servers_of_set(each, parent)]
 
 
 def destroy_replicas(tools: Tools, service_id: str) -> None:

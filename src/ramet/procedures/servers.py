@@ -14,6 +14,7 @@ from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
 from ramet.model.high_availability import standbys_of
+from ramet.model.parameters import parameters_of
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -130,6 +131,7 @@ def server_of(service: Service) -> Server:
         server_port=service.server_port,
         project_id=service.project_id,
         standbys=standbys_of(service.settings),
+        parameters=tuple(sorted(parameters_of(service.settings).items())),
     )
 
 

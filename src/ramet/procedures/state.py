@@ -236,6 +236,14 @@ class StandbysState(Interrupting, frozen=True, kw_only=True):
     after: Standbys
 
 
+class ParametersState(Interrupting, frozen=True, kw_only=True):
+    """The settings before and after; with `restarts` the server may be restarted for those that need it."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+    restarts: bool
+
+
 class OptimizeState(Interrupting, frozen=True, kw_only=True):
     """How ANALYZE ended."""
 
@@ -297,6 +305,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.RESIZE: ResizeState,
     ProcedureName.SET_WAL_LEVEL: WalLevelState,
     ProcedureName.SET_HA: StandbysState,
+    ProcedureName.SET_PARAMETERS: ParametersState,
     ProcedureName.DELETE: DeleteState,
     ProcedureName.OPTIMIZE: OptimizeState,
     ProcedureName.POOLER: PoolerState,

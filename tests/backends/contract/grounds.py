@@ -234,6 +234,7 @@ REFUSED = {
         "test_endpoints": "endpoints",
         "test_followers": "followers",
         "test_insight": "insight",
+        "test_parameters": "parameters",
         "test_replacements": "replacements",
         "test_sources": "sources",
         "test_upgrades": "upgrades",

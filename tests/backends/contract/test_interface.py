@@ -12,6 +12,7 @@ from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.insight import Insight
 from ramet.backends.interface.logins import Logins
+from ramet.backends.interface.parameters import Parameters
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
@@ -32,6 +33,7 @@ PROTOCOLS = (
     Sources,
     Replication,
     Insight,
+    Parameters,
     Upgrades,
     Followers,
     Subscriptions,
@@ -68,6 +70,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "sources",
                 "replication",
                 "insight",
+                "parameters",
                 "upgrades",
                 "followers",
                 "subscriptions",

@@ -14,6 +14,7 @@ from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
 from ramet.backends.interface.insight import Insight
 from ramet.backends.interface.logins import Logins
+from ramet.backends.interface.parameters import Parameters
 from ramet.backends.interface.poolers import Poolers
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
@@ -79,6 +80,10 @@ class Backend(Protocol):
     @property
     def insight(self) -> Insight:
         """What serving servers do."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """Settings of PostgreSQL that services have of their own."""
 
     @property
     def upgrades(self) -> Upgrades:

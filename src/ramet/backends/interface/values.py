@@ -34,7 +34,8 @@ class Server:
 
     With a `server_port`, which the server listens on, the endpoint outlives it: see ramet.backends.interface.endpoints.
     `upstream` is the database elsewhere that it is a physical standby of. `archived_as` is its name in the off-host
-    archive, where that is not its id. `standbys` take over when it fails.
+    archive, where that is not its id. `standbys` take over when it fails. `parameters` are the settings of
+    PostgreSQL that it has of its own, in order of name.
     """
 
     service_id: str
@@ -53,6 +54,7 @@ class Server:
     server_port: int | None = None
     project_id: str = ""
     standbys: Standbys = NO_STANDBYS
+    parameters: tuple[tuple[str, str], ...] = ()
 
     @property
     def listen_port(self) -> int:

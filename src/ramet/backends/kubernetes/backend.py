@@ -6,6 +6,7 @@ from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.insight import Insight
+from ramet.backends.interface.parameters import Parameters
 from ramet.backends.interface.replacements import Replacements
 from ramet.backends.interface.replicas import Replicas
 from ramet.backends.interface.sources import Sources
@@ -47,6 +48,7 @@ class KubernetesBackend:
         self.sources: Sources = absent("imports", discard=None)
         self.subscriptions: Subscriptions = absent(sources, detach=None, discard=None)
         self.insight: Insight = absent("insight into statements and sessions: connect with psql instead")
+        self.parameters: Parameters = absent("settings of a service's own: set those of roles and databases with SQL")
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
         self.endpoints: Endpoints = absent(_SLEEP, serve=None, keep=None, refuse=None, waiting=())
         self.followers: Followers = absent(sources, discard_copy=None, observe=None, discard=None)

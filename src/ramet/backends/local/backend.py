@@ -18,6 +18,7 @@ from ramet.backends.local.insight import LocalInsight
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.off_host.archive import LocalArchive, installation_id
+from ramet.backends.local.parameters import LocalParameters
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.replacements import LocalReplacements
 from ramet.backends.local.replica import LocalReplicas
@@ -65,6 +66,7 @@ class LocalBackend:
     logins = _part(lambda it: LocalLogins(it.instances))
     replication = _part(lambda it: LocalReplication(it.instances))
     insight = _part(lambda it: LocalInsight(it.instances))
+    parameters = _part(lambda it: LocalParameters(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
     admission = _part(

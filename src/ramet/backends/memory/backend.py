@@ -13,6 +13,7 @@ from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
 from ramet.backends.memory.insight import MemoryInsight
 from ramet.backends.memory.logins import MemoryLogins
+from ramet.backends.memory.parameters import MemoryParameters
 from ramet.backends.memory.poolers import MemoryPoolers
 from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.backends.memory.replicas import MemoryReplicas
@@ -43,6 +44,7 @@ class MemoryBackend(Memory):
         self.logins = MemoryLogins(self)
         self.replication = MemoryReplication(self)
         self.insight = MemoryInsight(self)
+        self.parameters = MemoryParameters(self)
         self.upgrades = MemoryUpgrades(self)
         self.followers = MemoryFollowers(self)
         self.replacements = MemoryReplacements(self)

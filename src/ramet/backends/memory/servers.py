@@ -24,6 +24,7 @@ class MemoryServers(MemoryPart):
                 raise AssertionError("BUG: opened to clients before its credentials were set")
             if not volume.running:
                 volume.running, volume.is_open, volume.starts_in = True, clients, self._memory.starts_after
+                volume.parameters, volume.pending = dict(server.parameters), set()
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Count down to readiness."""

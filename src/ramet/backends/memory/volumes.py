@@ -65,6 +65,8 @@ class Volume:
     past: list[tuple[datetime, tuple[Row, ...]]] = field(default_factory=list)
     noted: Secret | None = None
     standbys: Standbys = NO_STANDBYS
+    parameters: dict[str, str] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
 
 
 class Memory:
@@ -82,6 +84,7 @@ class Memory:
         self.waiting: set[str] = set()
         self.has_standbys = False
         self.refused: list[tuple[str, str]] = []
+        self.unacceptable = ""
         self.outdated: list[ExtensionUpdate] = []
         self.starts_after = starts_after
         self.clock = clock

@@ -41,6 +41,7 @@ _SERVICE_COMMANDS = {
     "set-environment": "commands.service_changes:set_environment",
     "set-ha": "commands.service_changes:set_ha",
     "set-wal-level": "commands.replication:set_wal_level",
+    "settings": "commands.settings:service_settings",
     "sleep": "commands.life_spans:sleep_service",
     "snapshot": "commands.restore:take_snapshot",
     "snapshots": "commands.restore:list_snapshots",

@@ -13,6 +13,7 @@ FILE_BYTES = 16 * 1024 * 1024
 KEPT_BYTES = 128 * 1024 * 1024
 KEPT_SECONDS = 14 * 86400.0
 _GIVING_UP = ("FATAL", "PANIC")
+TIMED = "duration: "  # what log_min_duration_statement and auto_explain log begins so, and has a statement
 # FATAL also ends sessions that connect during startup or are terminated.
 _PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer", "walwriter")
 
@@ -72,7 +73,8 @@ def _size_bytes(file: Path) -> int:
 
 
 def _messages(file: Path) -> list[str]:
-    return [f"{entry.get('error_severity', '')}:  {entry.get('message', '')}" for entry in _parsed(_tail(file))]
+    found = [(entry.get("error_severity", ""), str(entry.get("message", ""))) for entry in _parsed(_tail(file))]
+    return [f"{severity}:  {message}" for severity, message in found if not message.startswith(TIMED)]
 
 
 def _start_lines(file: Path) -> list[str]:

@@ -97,6 +97,13 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
         lock.unlink(missing_ok=True)
 
 
+def why_unreadable(file: Path, paths: ServicePaths, installation: Installation, account: Account) -> str | None:
+    """Let PostgreSQL read a configuration file for a data directory; return what is wrong with it."""
+    command = [installation.program("postgres"), "-D", str(paths.data), "-c", f"config_file={file}", "-C", "port"]
+    done = complete(command, timeout_seconds=30, env=ENVIRONMENT, cwd=paths.root, **account.identity())
+    return None if done.returncode == 0 else done.stderr.replace(str(file), "the configuration").strip()[-2000:]
+
+
 def running(paths: ServicePaths) -> int | None:
     """Return the pid of the server, starting ones included, or None when none runs."""
     pid = find_server(paths)

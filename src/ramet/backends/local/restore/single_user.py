@@ -30,11 +30,14 @@ _QUIET = {
     "archive_mode": "off",
     "fsync": "off",
     "hot_standby": "off",
+    "lock_timeout": "0",
     "log_destination": "stderr",
+    "log_min_duration_statement": "-1",
     "logging_collector": "off",
     "session_preload_libraries": "",
     "shared_preload_libraries": "",
     "ssl": "off",
+    "statement_timeout": "0",
 }
 
 

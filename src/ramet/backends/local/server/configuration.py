@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.parameters import with_own
 from ramet.backends.local.server.standby import following, following_source
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.environment import Environment
@@ -65,6 +66,7 @@ class Features:
     at_least: Mapping[str, int] = field(default_factory=dict)
     superusers: Sequence[str] = ()
     source_archives: Path | None = None
+    explains: bool = True
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -78,6 +80,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
         "Log": _log(paths),
         "Behaviour": _behaviour(server, features, phase),
     }
+    groups = with_own(groups, server.parameters, is_replica=server.primary is not None, explains=features.explains)
     if server.primary is not None:
         groups["Following"] = following(server.primary, paths)
     if server.upstream is not None:
@@ -102,11 +105,6 @@ def closing(text: str) -> str:
     The server would log each setting that needs a restart at the reload.
     """
     return _OPENED.sub(r"\1 = 'off'", text)
-
-
-def without_module(text: str) -> str:
-    """Return the configuration without the module for read-only sessions."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"{_MODULES} = "))
 
 
 def pg_hba_conf(features: Features, phase: Phase) -> str:
@@ -256,13 +254,14 @@ def _locks(server: Server, features: Features) -> dict[str, str]:
 
 
 def max_connections(server: Server) -> int:
-    """Return max_connections: 100 for a shared server, up to 500 with more memory.
+    """Return max_connections: the service's own, or 100 for a shared server and up to 500 with more memory.
 
     A replica must allow as many as its primary at any size (PostgreSQL 18 docs, 26.4.3).
     """
     if server.primary is not None:
         return _MOST_CONNECTIONS
-    return 100 if server.size.memory_gbs is None else min(_MOST_CONNECTIONS, max(100, server.size.memory_gbs * 25))
+    usual = 100 if server.size.memory_gbs is None else min(_MOST_CONNECTIONS, max(100, server.size.memory_gbs * 25))
+    return int(dict(server.parameters).get("max_connections", usual))
 
 
 def _shared_buffers_mb(server: Server) -> int:
@@ -381,6 +380,7 @@ def _behaviour(server: Server, features: Features, phase: Phase) -> dict[str, st
         "client_connection_check_interval": "10s",
         "shared_preload_libraries": ",".join(features.preload),
         "autovacuum": "on" if phase is Phase.OPEN else "off",
+        "autovacuum_max_workers": "3",  # always there: PostgreSQL reports one that is removed without its name
         "cron.launch_active_jobs": "on" if phase is Phase.OPEN else "off",
     }
     if features.read_only_module is not None:

@@ -6,7 +6,7 @@ Other modules fill its data directory (restore) and its databases (sql).
 import contextlib
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -28,6 +28,7 @@ from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.server import configuration, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
+from ramet.backends.local.server.parameters import without_module
 from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import adoption, connections, foreign, read_only_access, roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
@@ -134,7 +135,7 @@ class Instances:
         """Remove a module from a server that has just started if the server cannot load it."""
         if self.read_only_modules.provide(paths, server.pg_major) is None:
             in_force = paths.config_file.read_text()
-            self._put(paths.config_file, configuration.without_module(in_force))
+            self._put(paths.config_file, without_module(in_force))
             if paths.config_file.read_text() != in_force:
                 postgres.reload(paths)
 
@@ -259,6 +260,7 @@ class Instances:
             self.temp_file_mbs,
             slot_wal_mbs=self.slot_wal_mbs,
             source_archives=self.source_archives,
+            explains=installation.has_library("auto_explain"),
         )
 
     def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:
@@ -293,6 +295,28 @@ class Instances:
         """Write the configuration files of a server, which the next start or reload reads."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
+        for path, text in self._configuration(server, paths, phase):
+            self._put(path, text)
+
+    def restore_configuration(self, paths: ServicePaths, text: str) -> None:
+        """Write a main configuration file again that was read before."""
+        self._put(paths.config_file, text)
+
+    def try_configuration(self, server: Server) -> str | None:
+        """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
+        paths = self.paths(server.service_id)
+        self.make_sockets(paths)
+        file = paths.conf / "postgresql.conf.tried"
+        (_, text), *_ = self._configuration(server, paths, Phase.CLOSED)
+        files.write(file, text)
+        try:
+            self.account.own(file)
+            return postgres.why_unreadable(file, paths, self._installation(server), self.account)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def _configuration(self, server: Server, paths: ServicePaths, phase: Phase) -> Iterable[tuple[Path, str]]:
+        """Return the configuration files, the main one first."""
         found = self.read_only_modules.provide(paths, server.pg_major)
         superusers = foreign.names_of(foreign.read(paths))
         features = replace(
@@ -303,12 +327,11 @@ class Instances:
             superusers=superusers,
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
-        for path, text in (
+        return (
             (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
             (paths.hba_file, configuration.pg_hba_conf(features, phase)),
             (paths.ident_file, configuration.pg_ident_conf(users, phase, superusers)),
-        ):
-            self._put(path, text)
+        )
 
     def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
         if server.upstream is None or not paths.data.is_dir():

@@ -15,6 +15,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.model.cursor import decode_cursor, encode_cursor
 from ramet.model.logs import LogEntry, LogPage, LogQuery, redacted
+from ramet.model.statement_text import without_literals
 
 _PAGE_BYTES = 32 * 1024 * 1024
 _MESSAGE_LIMIT = 16 * 1024
@@ -79,7 +80,9 @@ def _entry(line: bytes) -> LogEntry | None:
         at = datetime.strptime(read.timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
     except (ValueError, msgspec.MsgspecError):
         return None
-    return LogEntry(at, read.error_severity, redacted(read.message[:_MESSAGE_LIMIT]))
+    message = read.message[:_MESSAGE_LIMIT]
+    shown = without_literals(message) if message.startswith(log_files.TIMED) else redacted(message)
+    return LogEntry(at, read.error_severity, shown)
 
 
 def _place(text: str) -> Place:

@@ -30,6 +30,7 @@ _OURS = {
     # Statements that carry verifiers must not reach the log, not even when they fail.
     "log_statement": "none",
     "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
     "pg_stat_statements.track": "none",

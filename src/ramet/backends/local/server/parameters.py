@@ -1,0 +1,40 @@
+"""The settings of PostgreSQL that a service has of its own, in the configuration of its server."""
+
+from collections.abc import Iterable, Mapping
+
+_PRELOAD = "session_preload_libraries"
+_AUTO_EXPLAIN = "auto_explain"
+# Values of parameters may be passwords. What is logged of a statement is masked when it is read.
+_LOG = {"log_parameter_max_length": "0"}
+_LOG_OF_PLANS = {f"{_AUTO_EXPLAIN}.log_parameter_max_length": "0"}
+
+
+def with_own(
+    groups: Mapping[str, Mapping[str, str]], own: Iterable[tuple[str, str]], *, is_replica: bool, explains: bool
+) -> dict[str, dict[str, str]]:
+    """Return groups of settings, of which those that the service has of its own replace others.
+
+    PostgreSQL takes the last of several values, but reports the others as not applied. A replica takes no
+    max_connections: its own is the largest that a primary may have. Where the installation does not have auto_explain,
+    so that it `explains` nothing, it is not loaded: no session could begin.
+    """
+    settings = {name: value for name, value in own if not (is_replica and name == "max_connections")}
+    if not settings:
+        return {title: dict(group) for title, group in groups.items()}
+    explained = explains and any(name.startswith(f"{_AUTO_EXPLAIN}.") for name in settings)
+    preloaded = [value for group in groups.values() for name, value in group.items() if name == _PRELOAD]
+    settings |= {**_LOG, **(_LOG_OF_PLANS | {_PRELOAD: ", ".join([_AUTO_EXPLAIN, *preloaded])} if explained else {})}
+    kept = {title: {n: v for n, v in group.items() if n not in settings} for title, group in groups.items()}
+    return {**kept, "Of the service": settings}
+
+
+def without_module(text: str) -> str:
+    """Return a configuration without the module for read-only sessions."""
+    lines = (_without_module(line) for line in text.splitlines(keepends=True))
+    return "".join(line for line in lines if line is not None)
+
+
+def _without_module(line: str) -> str | None:
+    if not line.startswith(f"{_PRELOAD} = "):
+        return line
+    return f"{_PRELOAD} = '{_AUTO_EXPLAIN}'\n" if _AUTO_EXPLAIN in line.split('"')[0] else None

@@ -1,0 +1,74 @@
+"""Change the settings of PostgreSQL that a service has of its own.
+
+step     leaves behind or does                                                       undo
+settle   waits for forks that copy from it, then records the new settings            -
+apply    those that can change while it serves, and while its replicas do            those of before
+stop     if the others may: the server is down for a short time                      -
+boot     a server with the new settings                                              -
+open     READY again
+
+Without the permission to restart, what needs it waits for the next start. If it fails, the settings of before are
+recorded again, and the observer starts the server with them.
+"""
+
+from contextlib import suppress
+from dataclasses import replace as with_values
+from typing import Any
+
+import sqlalchemy as sa
+
+from ramet.errors import Error, Unavailable
+from ramet.model.parameters import with_parameters
+from ramet.model.procedures import ProcedureName
+from ramet.operations.procedure import Done, Next, Outcome, Work
+from ramet.procedures.lifecycle import Restart
+from ramet.procedures.replicas import servers_of_replicas
+from ramet.procedures.servers import await_settled, finish
+from ramet.procedures.state import ParametersState
+from ramet.store import services
+
+_WHILE_SERVING = ("settle", "apply")
+
+
+class SetParameters(Restart):
+    """The steps of `set_parameters`."""
+
+    name = ProcedureName.SET_PARAMETERS
+
+    def settle(self, work: Work[ParametersState]) -> Outcome:
+        return await_settled(self.tools, work) or Next("apply", changes=lambda tx: _record(tx, work, work.state.after))
+
+    def apply(self, work: Work[ParametersState]) -> Outcome:
+        try:
+            waiting = self.tools.backend.parameters.apply(self.tools.server(work))
+        except Unavailable:
+            return Next("boot")  # it is down: it starts with all of them
+        self._apply_to_replicas(work.subject)
+        return Next("stop") if waiting and work.state.restarts else Done(changes=lambda tx: finish(tx, work))
+
+    def _apply_to_replicas(self, service_id: str) -> None:
+        """Let the replicas have them too: what they cannot take now, they take at their next start."""
+        for server in servers_of_replicas(self.tools, service_id):
+            with suppress(Error):
+                self.tools.backend.parameters.apply(server)
+
+    def stop(self, work: Work[ParametersState]) -> Outcome:
+        self.tools.backend.servers.stop(self.tools.server(work))
+        return Next("boot")
+
+    def undo_apply(self, work: Work[ParametersState]) -> None:
+        """Put those of before in force again, if it serves."""
+        before = tuple(sorted(work.state.before.items()))
+        with suppress(Unavailable):
+            self.tools.backend.parameters.apply(with_values(self.tools.server(work), parameters=before))
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        reason = {} if work.step in _WHILE_SERVING else {"down_reason": f"Its settings could not be changed: {error}"}
+        finish(tx, work, **reason)
+        _record(tx, work, work.state.before)
+
+
+def _record(tx: sa.Connection, work: Work[ParametersState], parameters: dict[str, str]) -> None:
+    service = services.get_service(tx, work.subject, lock=True)
+    if service is not None:
+        services.update_service(tx, work.subject, settings=with_parameters(service.settings, parameters))

@@ -1,0 +1,79 @@
+"""Settings of a service's own in a real server."""
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.interface.values import Server
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.server.log_reader import read_log
+from ramet.backends.local.sql.connections import value
+from ramet.errors import Failed, Invalid
+from ramet.model.logs import LogQuery
+from ramet.model.parameters import PARAMETERS
+from tests.backends.contract.grounds import on_this_host
+from tests.backends.local.hosts import connect
+
+
+def with_settings(server: Server, **settings: str) -> Server:
+    return replace(server, parameters=tuple(sorted((name.replace("__", "."), one) for name, one in settings.items())))
+
+
+def test_settings_are_tried_applied_online_and_logged_statements_are_masked() -> None:
+    with on_this_host() as ground:
+        server, parameters = ground.create("one"), ground.backend.parameters
+        password = ground.passwords[server.service_id]
+        paths = cast("LocalBackend", ground.backend).instances.paths(server.service_id)
+        with connect(server, password) as session:
+            session.autocommit = True
+            before = (paths.config_file.read_text(), value(session, "SHOW work_mem"))
+            for wrong in (with_settings(server, work_mem="7 parsecs"), with_settings(server, no_such_setting="1")):
+                with pytest.raises(Invalid, match="does not accept"):
+                    parameters.check(wrong)
+                with pytest.raises(Failed, match="does not accept"):
+                    parameters.apply(wrong)
+            assert (paths.config_file.read_text(), value(session, "SHOW work_mem")) == before
+            assert [each.name for each in paths.conf.iterdir() if "tried" in each.name] == []
+
+            plain = with_settings(server, work_mem="7MB", statement_timeout="20s")
+            assert list(parameters.apply(plain)) == []
+            eventually(lambda: value(session, "SHOW work_mem") == "7MB")
+            assert parameters.in_force(plain, ["statement_timeout"])["statement_timeout"].value == "20s"
+
+            explained = with_settings(
+                server, auto_explain__log_min_duration="0", log_min_duration_statement="0", work_mem="7MB"
+            )
+            parameters.check(explained)
+            assert list(parameters.apply(explained)) == []
+        with connect(server, password) as session:
+            session.autocommit = True
+            eventually(lambda: value(session, "SHOW log_min_duration_statement") == "0")
+            session.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%hunter2'")
+            session.execute("CREATE ROLE app PASSWORD 'hunter2hunter2'")
+
+            def logged() -> list[str]:
+                return [one.message for one in read_log(paths, LogQuery(search=["duration: "])).entries]
+
+            eventually(lambda: any("plan:" in one and "Filter" in one for one in logged()))
+            eventually(lambda: any("CREATE ROLE app" in one for one in logged()))
+            assert "hunter2" not in repr(logged())
+            assert not any("pg_file_settings" in one for one in logged())
+        assert list(parameters.apply(server)) == []
+        with connect(server, password) as session:
+            eventually(lambda: value(session, "SHOW work_mem") == before[1])
+
+
+def test_postgresql_knows_every_setting_with_the_same_range() -> None:
+    """A value at each end of a range of ours is one that PostgreSQL accepts."""
+    with on_this_host() as ground:
+        server = ground.new_server()
+        ground.backend.servers.initialize(server)
+        for end in ("low", "high"):
+            ends = {
+                name: one.choices[-1] if one.choices else f"{getattr(one, end):.12g}"
+                for name, one in PARAMETERS.items()
+                if "." not in name
+            }
+            ground.backend.parameters.check(replace(server, parameters=tuple(sorted(ends.items()))))
