@@ -95,3 +95,24 @@ def test_a_login_is_short(world: World, seconds: int) -> None:
     shop = world.ready()
     answer = world.post(world.path(shop["service_id"], "logins"), {"ttl_seconds": seconds})
     assert answer.json()["code"] == "INVALID_TTL_SECONDS"
+
+
+def test_a_login_is_revoked_by_its_key_or_by_an_admin_and_by_nobody_else(world: World) -> None:
+    shop, duty = world.ready(), EndedLogins(world.plane)
+    viewer, developer = world.with_key(Role.VIEWER), world.with_key(Role.DEVELOPER)
+    first, second, third = _log_in(viewer, shop), _log_in(viewer, shop), _log_in(viewer, shop)
+    path = world.path(shop["service_id"], "logins")
+    refused = developer.delete(f"{path}/{first['role']}")
+    assert (refused.status_code, refused.json()["code"]) == (404, "LOGIN_NOT_FOUND")
+    assert viewer.delete(f"{path}/{first['role']}").status_code == 204
+    assert viewer.delete(f"{path}/{first['role']}").status_code == 404
+    assert world.delete(f"{path}/{second['role']}").status_code == 204
+    assert set(_there(world, shop)) == {third["role"]}
+    world.post(world.path(shop["service_id"], "stop"))
+    world.work()
+    assert viewer.delete(f"{path}/{third['role']}").status_code == 204
+    assert viewer.get(path).json() == []
+    world.post(world.path(shop["service_id"], "start"))
+    world.work()
+    duty.drop()
+    assert _there(world, shop) == {}

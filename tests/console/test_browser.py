@@ -52,6 +52,7 @@ def _paths(visitor: Visitor) -> list[str]:
     prod = f"/console/services/{visitor.named('nightly').id}"
     verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
     more = ("/window", "/add-replicas", "/snapshots", "/optimize", "/restores", "/restores?strategy=NOW", "/checkpoint")
+    inside = ("/insight", "/settings", "/logins")
     preview = f"/console/services/{visitor.named('preview').id}"
     replicas = f"{base}/replicas/{visitor.named('shop').replica_sets[0].id}"
     return [
@@ -59,7 +60,7 @@ def _paths(visitor: Visitor) -> list[str]:
         "/console/new",
         "/console/lineage",
         "/console/help",
-        *(base + v for v in (*verbs, *more)),
+        *(base + v for v in (*verbs, *more, *inside)),
         *(replicas + v for v in ("", "/resize", "/delete")),
         f"{prod}/report",
         f"{prod}/delete",

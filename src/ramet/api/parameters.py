@@ -24,6 +24,9 @@ SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapsho
 RestoreId = Annotated[str, PathParameter(description="Identifier of the restore.", schema_extra=_ID)]
 UpgradeId = Annotated[str, PathParameter(description="Identifier of the upgrade.", schema_extra=_ID)]
 PublicKeyInPath = Annotated[str, PathParameter(description="Public key.", schema_extra={"pattern": "^RK[A-Z0-9]{18}$"})]
+LoginRole = Annotated[
+    str, PathParameter(description="Role of the login.", schema_extra={"pattern": "^ramet_login_[a-z0-9]{10}$"})
+]
 Limit = Annotated[
     int,
     QueryParameter(

@@ -62,6 +62,10 @@ class Keys(Connection):
         """Return the logins of a service that have not ended: those of the key, and for an admin all."""
         return self.call("GET", self.path(service_id, "logins"), list[Login])
 
+    def revoke_login(self, service_id: str, role: str) -> None:
+        """End a login before its time: one of the key, or any for an admin."""
+        self.send("DELETE", self.path(service_id, "logins", role))
+
     def revoke_key(self, public_key: str) -> None:
         """Revoke a key."""
         self.send("DELETE", self.project_path("keys", public_key))

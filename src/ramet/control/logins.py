@@ -1,5 +1,6 @@
 """Logins of keys in the databases of services: a role of one's own, instead of the admin's password for everybody."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -7,7 +8,7 @@ import sqlalchemy as sa
 
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.errors import Exhausted, Forbidden, Unauthorized
+from ramet.errors import Error, Exhausted, Forbidden, NotFound, Unauthorized
 from ramet.ids import new_id
 from ramet.model.keys import ApiKey
 from ramet.model.login import MOST_OF_KEY, Login, check_seconds
@@ -58,9 +59,30 @@ def list_logins(plane: Plane, project_id: str, service_id: str) -> list[Login]:
     """Return the logins of a service that have not ended; those of the caller alone unless it is an admin."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
-        found = logins.list_logins(tx, service.id)
+        return _visible(plane, tx, service.id)
+
+
+def revoke_login(plane: Plane, project_id: str, service_id: str, role: str) -> None:
+    """End a login at once: one of the caller, or any for an admin.
+
+    It is recorded as ended first: if its role cannot be dropped now, it is dropped when the server can be asked.
+    """
+    with plane.store.write() as tx:
+        service = find_service(plane, tx, project_id, service_id, lock=True)
+        if role not in [one.role for one in _visible(plane, tx, service.id)]:
+            raise NotFound("LOGIN_NOT_FOUND", "no login with that role exists", f"role {role[:64]!r}")
+        logins.end_login(tx, role, plane.clock())
+    if status_of(service) is Status.READY:
+        with suppress(Error):
+            plane.backend.logins.drop(server_of(service), [role])
+            with plane.store.write() as tx:
+                logins.delete_logins(tx, [role])
+
+
+def _visible(plane: Plane, tx: sa.Connection, service_id: str) -> list[Login]:
     caller, now = plane.caller, plane.clock()
     own = None if caller is None or caller.role is Role.ADMIN else caller.public_key
+    found = logins.list_logins(tx, service_id)
     return [one for one in found if now < one.expires_at and own in (None, one.public_key)]
 
 

@@ -56,7 +56,7 @@ _OPERATIONS: Mapping[Right, str] = {
         getSnapshots getTables getTopStatements getUpgrade getUpgrades
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
-    Right.CONNECT: "createLogin getLogins",
+    Right.CONNECT: "createLogin getLogins revokeLogin",
     Right.FORK: "forkService forkServices",
     Right.KEEP: """
         createCheckpoint deleteService deleteSnapshot extendService renameService rewindService startService stopService

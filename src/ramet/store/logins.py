@@ -1,6 +1,7 @@
 """Rows of the logins that keys have in the databases of services."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 import sqlalchemy as sa
@@ -21,6 +22,11 @@ def list_logins(tx: sa.Connection, service_id: str | None = None) -> list[Login]
     if service_id is not None:
         query = query.where(login.c.service_id == service_id)
     return [msgspec.convert(values_of(row), Login) for row in tx.execute(query)]
+
+
+def end_login(tx: sa.Connection, role: str, now: datetime) -> None:
+    """Record that a login has ended; what drops those of its kind drops it."""
+    tx.execute(login.update().where(login.c.role == role).values(expires_at=now))
 
 
 def delete_logins(tx: sa.Connection, roles: Sequence[str]) -> None:

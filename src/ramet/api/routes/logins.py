@@ -5,7 +5,8 @@ from datetime import datetime
 from litestar import Response
 from litestar.params import JSONBody
 
-from ramet.api.responses import ServicePath, answer, create, read, router_of
+from ramet.api.parameters import LoginRole
+from ramet.api.responses import ServicePath, answer, create, empty, read, remove, router_of
 from ramet.api.schemas.logins import Login, LoginCreate, LoginWithPassword
 from ramet.control import logins
 from ramet.model import login as model
@@ -27,6 +28,16 @@ def create_login(at: ServicePath, data: JSONBody[LoginCreate | None] = None) -> 
 def list_logins(at: ServicePath) -> Response[list[Login]]:
     """The logins of a service that have not ended: those of the key, and for an ADMIN all."""
     return answer([Login(*_values(one)) for one in logins.list_logins(*at)])
+
+
+@remove("/logins/{role:str}", operation_id="revokeLogin", summary="Revoke a login")
+def revoke_login(at: ServicePath, role: LoginRole) -> Response[None]:
+    """End a login before its time: its sessions end, and its role is dropped. One of the key, or any for an ADMIN.
+
+    While the service does not serve, its role is dropped when it serves again.
+    """
+    logins.revoke_login(*at, role)
+    return empty(204)
 
 
 def _values(login: model.Login) -> tuple[str, str, bool, datetime, datetime]:

@@ -61,6 +61,7 @@ _DATABASE_COMMANDS = {
     "create": "commands.roles:create_group",
     "dump": "commands.dumps:dump_database",
     "login": "commands.logins:login",
+    "logins": "commands.logins:list_logins",
     "schema": "commands.schema:show_schema",
     "tables": "commands.insight:show_tables",
     "top": "commands.insight:show_top",
