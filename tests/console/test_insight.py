@@ -49,7 +49,8 @@ def test_a_login_is_made_with_its_password_shown_once_and_revoked(visitor: Visit
     path = f"/console/services/{service.id}/logins"
     assert "There are none" in visitor.see(path)
     assert visitor.send(path, hours="13").status_code == 422
-    made = html.unescape(visitor.send(path, hours="2").text)
+    made = html.unescape(visitor.send(path, hours="2", read_only="yes").text)
+    assert "Read-only until" in made
     role = re.search(r"ramet_login_[a-z0-9]{10}", made)
     password = re.search(r'<code id="password"[^>]*>([^<]+)<', made)
     assert role is not None

@@ -29,7 +29,10 @@ def create_login(session: SignedIn, service_id: ServiceId, fields: Fields) -> Re
         hours = fields.get("hours", "")
         if not (hours.isascii() and hours.isdigit() and 0 < int(hours[:3]) <= MOST_SECONDS // _HOUR and len(hours) < 3):
             raise InvalidField("hours", f"Enter a whole number from 1 to {MOST_SECONDS // _HOUR}")
-        made = logins.create_login(session.plane, session.project_id, service_id, int(hours) * _HOUR)
+        read_only = fields.get("read_only") == "yes"
+        made = logins.create_login(
+            session.plane, session.project_id, service_id, int(hours) * _HOUR, read_only=read_only
+        )
     except Error as error:
         return _page(session, service_id, refused(fields, error), status_code=form_status(error))
     return _page(session, service_id, Form({"hours": hours}), made=made)

@@ -48,6 +48,15 @@ def create(paths: ServicePaths, role: str, verifier: Secret, until: datetime, *,
 
 def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     """End the sessions of roles, give what they own to the admin, and drop them. Raises Unavailable."""
+    try:
+        _drop(paths, roles)
+    except psycopg.Error as error:
+        raise Unavailable(
+            "ROLE_IN_USE", f"Roles {', '.join(roles)} of service {paths.service_id} were not dropped yet", str(error)
+        ) from error
+
+
+def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     with connections.connect(paths) as connection:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
         if not found:
@@ -56,19 +65,13 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
             connections.run(connection, "ALTER ROLE {} NOLOGIN", name)
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
         databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
-    try:
-        for database in databases:
-            with connections.connect(paths, database, lock_timeout="1s") as inside, inside.transaction():
-                for oid, name in found:
-                    _disown(inside, oid, name)
-        with connections.connect(paths, lock_timeout="1s") as connection:
-            for _, name in found:
-                connections.run(connection, "DROP ROLE IF EXISTS {}", name)
-    except psycopg.Error as error:
-        names = ", ".join(name for _, name in found)
-        raise Unavailable(
-            "ROLE_IN_USE", f"Roles {names} of service {paths.service_id} stay without login", str(error)
-        ) from error
+    for database in databases:
+        with connections.connect(paths, database, lock_timeout="1s") as inside, inside.transaction():
+            for oid, name in found:
+                _disown(inside, oid, name)
+    with connections.connect(paths, lock_timeout="1s") as connection:
+        for _, name in found:
+            connections.run(connection, "DROP ROLE IF EXISTS {}", name)
 
 
 def disable_all(connection: Connection) -> None:
