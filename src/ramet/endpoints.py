@@ -1,10 +1,23 @@
 """Connection strings, variables and addresses of endpoints. Only this module makes them."""
 
 import ipaddress
-from urllib.parse import quote
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 ADMIN = "tsdbadmin"
 DATABASE = "tsdb"
+_DOTNET = {
+    "host": "Host",
+    "port": "Port",
+    "dbname": "Database",
+    "user": "Username",
+    "password": "Password",
+    "sslmode": "SSL Mode",
+}
 
 
 def connection_uri(
@@ -29,6 +42,70 @@ def connection_uri(
 def connection_variables(host: str, port: int, *, role: str = ADMIN, tls: bool = True) -> str:
     """Return environment variables of libpq for the same connection, in one line."""
     return f"PGHOST={host} PGPORT={port} PGUSER={role} PGDATABASE={DATABASE} PGSSLMODE={ssl_mode(tls)}"
+
+
+class ConnectionFormat(StrEnum):
+    """How a program wants to be told where a database is."""
+
+    URI = "uri"
+    PSQL = "psql"
+    LIBPQ = "libpq"
+    JDBC = "jdbc"
+    PYTHON = "python"
+    NODE = "node"
+    GO = "go"
+    DOTNET = "dotnet"
+
+
+def connection_in(format: ConnectionFormat, uri: str) -> str:
+    """Return a connection string of `connection_uri` as a program wants it, or as the line of code that connects."""
+    found = urlsplit(uri)
+    known = {
+        "host": found.hostname or "",
+        "port": str(found.port),
+        "dbname": unquote(found.path[1:]),
+        "user": unquote(found.username or ""),
+        **({} if found.password is None else {"password": unquote(found.password)}),
+        "sslmode": parse_qs(found.query)["sslmode"][0],
+    }
+    match format:
+        case ConnectionFormat.URI:
+            return uri
+        case ConnectionFormat.PSQL:
+            return f"psql {shlex.quote(uri)}"
+        case ConnectionFormat.LIBPQ:
+            return " ".join(f"{name}={_in_quotes(value)}" for name, value in known.items())
+        case ConnectionFormat.JDBC:
+            query = {name: value for name, value in known.items() if name in ("user", "password", "sslmode")}
+            return f"jdbc:postgresql://{found.netloc.rpartition('@')[2]}{found.path}?{urlencode(query)}"
+        case ConnectionFormat.PYTHON:
+            return f"psycopg.connect({json.dumps(uri)})"
+        case ConnectionFormat.NODE:
+            return f"new pg.Client({json.dumps(_of_node(known))})"
+        case ConnectionFormat.GO:
+            return f"pgx.Connect(ctx, {json.dumps(uri)})"
+        case ConnectionFormat.DOTNET:
+            named = {**known, "sslmode": known["sslmode"].title()}
+            return ";".join(f"{_DOTNET[name]}={_of_dotnet(value)}" for name, value in named.items())
+
+
+def _in_quotes(value: str) -> str:
+    """Return a value of a connection string of libpq (PostgreSQL 18 docs, 32.1.1.1)."""
+    if re.fullmatch(r"[^\s'\\]+", value):
+        return value
+    return "'" + re.sub(r"(['\\])", r"\\\1", value) + "'"
+
+
+def _of_node(known: Mapping[str, str]) -> dict[str, object]:
+    """Return the options of pg, which reads sslmode=require as a wish to verify the certificate."""
+    named = {"database" if name == "dbname" else name: value for name, value in known.items() if name != "sslmode"}
+    tls = {"rejectUnauthorized": False} if known["sslmode"] == "require" else False
+    return {**named, "port": int(known["port"]), "ssl": tls}
+
+
+def _of_dotnet(value: str) -> str:
+    quoted = value.replace('"', '""')
+    return f'"{quoted}"' if re.search(r"[;'\"\s=]", value) else value
 
 
 def ssl_mode(tls: bool) -> str:

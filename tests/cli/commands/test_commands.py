@@ -8,6 +8,7 @@ import pytest
 from ramet.cli.commands import cli
 from ramet.settings import describe_settings
 from tests.cli.terminal import Terminal
+from tests.cli.world import World
 
 
 def _commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -46,6 +47,45 @@ def test_unknown_commands_and_options_exit_with_3(stranger: Terminal, words: lis
     assert stranger.ramet(*words).code == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["servise"], "'service'"),
+        (["list"], "'ramet service list'"),
+        (["connect", "shop"], "'ramet db connect'"),
+        (["service", "frok"], "'fork'"),
+        (["key", "crate"], "'create'"),
+        (["service", "list", "--wach"], "'--watch'"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_what_is_like_it(stranger: Terminal, words: list[str], meant: str) -> None:
+    said = stranger.ramet(*words)
+    assert said.code == 3
+    assert meant in said.err.partition("Did you mean")[2]
+
+
+def test_an_unknown_name_is_answered_with_one_that_is_like_it(terminal: Terminal) -> None:
+    terminal.made("service", "create", "warehouse")
+    said = terminal.ramet("service", "get", "warehuose")
+    assert (said.code, "Did you mean 'warehouse'?" in said.err) == (6, True)
+
+
+def test_without_a_command_ramet_greets_and_says_what_to_do_next(
+    stranger: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = stranger.ramet()
+    assert (said.code, "ramet up" in said.out, "ramet service create shop" in said.out) == (0, True, True)
+    for name, value in world.environ().items():
+        monkeypatch.setenv(name, value)
+    made = stranger.made("service", "create", "greets")
+    said = stranger.ramet()
+    assert (said.code, "READY" in said.out) == (0, True)
+    assert f"ramet fork {made['name']}" in said.out
+    monkeypatch.setenv("RAMET_BASE_URL", "http://127.0.0.1:9/public/api/v1")
+    said = stranger.ramet()
+    assert (said.code, "No Ramet answers at http://127.0.0.1:9" in said.out, "ramet up" in said.out) == (0, True, True)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_there_is_a_completion_script_for_each_shell(stranger: Terminal, shell: str) -> None:
     said = stranger.ramet("completion", shell)
@@ -58,6 +98,8 @@ def test_services_are_completed_by_name_and_id(terminal: Terminal, monkeypatch: 
     command = COMMANDS["service", "get"]
     with command.make_context("get", [""], resilient_parsing=True) as context:
         found = [item.value for item in command.params[0].shell_complete(context, "compl")]
+        assert found == ["completed"]
+        found = [item.value for item in command.params[0].shell_complete(context, made["service_id"][:5])]
         assert found == [made["service_id"]]
         monkeypatch.setenv("RAMET_BASE_URL", "http://127.0.0.1:9")
         assert command.params[0].shell_complete(context, "compl") == []

@@ -65,6 +65,43 @@ def test_a_fork_is_as_of_now_unless_another_restore_point_is_chosen(terminal: Te
     assert "present" in terminal.ramet("ls").out
 
 
+def test_a_list_is_sorted_and_filtered(terminal: Terminal) -> None:
+    for name in ("zebra", "ape"):
+        terminal.made("service", "create", name, "--label", "kind=animal")
+    animals = ("list", "--label", "kind=animal")
+    assert [one["name"] for one in terminal.made("service", *animals)] == ["zebra", "ape"]
+    lines = terminal.ramet("service", *animals, "--sort", "name").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["ape", "zebra"]
+    assert terminal.ramet("ls", "--sort", "created").out.splitlines()[1].startswith("ape")
+    assert terminal.made("service", *animals, "--status", "paused") == []
+    assert len(terminal.made("service", *animals, "--status", "ready", "--status", "paused")) == 2
+
+
+def test_a_list_is_watched_until_it_is_interrupted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = iter([None, KeyboardInterrupt])
+
+    def wait(_: float) -> None:
+        if (raised := next(waits)) is not None:
+            raise raised
+
+    terminal.made("service", "create", "watched")
+    with monkeypatch.context() as watch:
+        watch.setattr("ramet.cli.commands.services.time.sleep", wait)
+        said = terminal.ramet("ls", "--watch")
+    assert (said.code, said.out.count("watched")) == (0, 2)
+    assert terminal.ramet("ls", "--watch", "-o", "json").code == 3
+
+
+@pytest.mark.parametrize("to", ["soon", "3000-01-01T00:00:00Z", "2001-01-15T10:30:00+02:00"])
+def test_an_error_speaks_of_options_and_not_of_fields(terminal: Terminal, to: str) -> None:
+    terminal.made("service", "create", f"spoken{len(to)}")
+    for words in (("fork", f"spoken{len(to)}"), ("service", "restore", f"spoken{len(to)}", "--yes")):
+        said = terminal.ramet(*words, "--to", to)
+        assert said.code == 3
+        assert "--to" in said.err
+        assert "target_time" not in said.err
+
+
 @pytest.mark.parametrize(
     "options", [["--now", "--last-snapshot"], ["--now", "--to", "5m"], ["--snapshot", "a", "--to", "5m"]]
 )

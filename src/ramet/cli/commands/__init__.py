@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.exceptions import NoSuchCommand
 
 from ramet import __version__
 from ramet.cli.ui.exit_codes import run
@@ -66,6 +67,7 @@ _DATABASE_COMMANDS = {
     "tables": "commands.insight:show_tables",
     "top": "commands.insight:show_top",
     "upgrade-extension": "commands.extensions:upgrade_extension",
+    "url": "commands.databases:show_connection_string",
 }
 _COMMANDS = {
     "fork": _SERVICE_COMMANDS["fork"],
@@ -79,6 +81,7 @@ _COMMANDS = {
     "worker": "host.commands:work_only",
     "down": "host.commands:down",
     "console": "commands.console:console",
+    "open": "commands.console:open_console",
     "ca": "commands.authority:show_authority",
     "doctor": "host.doctor:doctor",
     "backup": "host.backup:backup",
@@ -119,6 +122,20 @@ class LazyGroup(click.Group):
         found: click.Command = getattr(importlib.import_module(module), name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words begin with. Raises NoSuchCommand, with what is like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            name, known = error.command_name, list(self._table)
+            groups = {"service": _SERVICE_COMMANDS, "db": _DATABASE_COMMANDS} if self._table is _COMMANDS else {}
+            for group in (group for group, table in groups.items() if name in table):
+                message = f"No such command {name!r}. Did you mean 'ramet {group} {name}'?"
+                raise NoSuchCommand(name, message, ctx=ctx) from error
+            raise NoSuchCommand(name, possibilities=known, ctx=ctx) from error
+
 
 @click.group("service", cls=LazyGroup, table=_SERVICE_COMMANDS)
 def service_group() -> None:
@@ -133,10 +150,12 @@ def database_group() -> None:
 @click.group(
     cls=LazyGroup,
     table=_COMMANDS,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(__version__, message="ramet %(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Run PostgreSQL services on your own hosts, and fork them as fast as a server starts.
 
     \b
@@ -147,6 +166,10 @@ def cli() -> None:
       ramet ls
       ramet psql shop-fork
     """
+    if ctx.invoked_subcommand is None:
+        from ramet.cli.commands.greeting import greet
+
+        greet()
 
 
 def main() -> None:

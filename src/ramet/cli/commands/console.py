@@ -1,5 +1,8 @@
-"""`ramet console`: a link to the console of a running server."""
+"""`ramet console` and `ramet open`: a link to the console of a running server, printed or opened."""
 
+import os
+import sys
+import webbrowser
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlencode
@@ -8,7 +11,7 @@ import click
 import msgspec
 
 from ramet.api.application import BASE_PATH
-from ramet.cli.ui.options import credentials_option
+from ramet.cli.ui.options import complete_service, credentials_option, find_service, open_client
 from ramet.cli.user_files.credentials import Credentials, find_credentials
 from ramet.client import ApiError
 from ramet.client.transport import HttpTransport
@@ -26,9 +29,39 @@ def console(credentials_file: Path | None) -> None:
     Example:
       ramet console
     """
-    found = find_credentials(credentials_file)
+    click.echo(_link(find_credentials(credentials_file)))
+
+
+@click.command("open")
+@click.argument("service", required=False, shell_complete=complete_service)
+@credentials_option
+def open_console(service: str | None, credentials_file: Path | None) -> None:
+    """Open the console in the browser, signed in; with SERVICE the page of that service.
+
+    Where there is no browser, this prints the link.
+
+    \b
+    Examples:
+      ramet open
+      ramet open shop
+    """
+    link = _link(find_credentials(credentials_file))
+    if service is not None:
+        with open_client(credentials_file) as client:
+            link += f"?next=/console/services/{find_service(client, service).service_id}"
+    if not _open_in_browser(link):
+        click.echo(link)
+
+
+def _open_in_browser(link: str) -> bool:
+    """Open a link on the user's desktop; return False where there is none. A browser in the terminal is not meant."""
+    has_desktop = sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return has_desktop and webbrowser.open(link)
+
+
+def _link(found: Credentials) -> str:
     origin = found.base_url.rstrip("/").removesuffix(BASE_PATH)
-    click.echo(origin + _ask(origin, found))
+    return origin + _ask(origin, found)
 
 
 def _ask(origin: str, found: Credentials) -> str:

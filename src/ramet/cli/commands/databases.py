@@ -12,7 +12,7 @@ from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import parent_of_replica, service_command, with_service
 from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
 from ramet.client import Client
-from ramet.endpoints import ADMIN, DATABASE, address
+from ramet.endpoints import ADMIN, DATABASE, ConnectionFormat, address, connection_in
 from ramet.errors import Error, Failed, Invalid, NotFound
 from ramet.machine.installation import Installation, find_installations
 from ramet.model.status import Status
@@ -27,12 +27,23 @@ _role_option = click.option("--role", default=ADMIN, show_default=True, help="Ro
 @click.option("--with-password", is_flag=True, help="Include the saved password.")
 @_pooled_option
 @_role_option
-def show_connection_string(client: Client, service: Service, with_password: bool, pooled: bool, role: str) -> None:
-    """Print a connection string. It is a URI for psql and drivers.
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(ConnectionFormat),
+    default=ConnectionFormat.URI,
+    show_default="uri",
+    help="For which program: a URI for psql and drivers, or a string or a line of code for another one.",
+)
+def show_connection_string(
+    client: Client, service: Service, with_password: bool, pooled: bool, role: str, format_: ConnectionFormat
+) -> None:
+    """Print a connection string. It is a URI for psql and drivers, unless --format says otherwise.
 
     \b
     Examples:
       psql "$(ramet db connection-string shop --with-password)"
+      ramet db url shop --format jdbc
       DATABASE_URL=$(ramet db connection-string preview-42 --with-password) make test
       ramet db connection-string shop --role reporting --pooled
     """
@@ -48,7 +59,7 @@ def show_connection_string(client: Client, service: Service, with_password: bool
             f"The password of {address(endpoint.host, endpoint.port)} is not saved in {passwords_path()}",
             "'ramet service create' and 'ramet service fork' save it there for the user who runs them.",
         )
-    click.echo(connection_string(endpoint, password, role, _database_of(service)))
+    click.echo(connection_in(format_, connection_string(endpoint, password, role, _database_of(service))))
 
 
 @click.command("connect", context_settings={"ignore_unknown_options": True})

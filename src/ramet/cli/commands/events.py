@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ramet.api.schemas.events import Delivery, Event, Webhook
 from ramet.cli.ui.durations import Duration, local_time
-from ramet.cli.ui.options import find_service, output_option, with_client
+from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
 from ramet.client import Client
 from ramet.ids import is_id
@@ -21,7 +21,7 @@ _COLOURS = {"DELIVERED": "green", "FAILED": "red"}
 
 
 @click.command("events")
-@click.argument("service", required=False)
+@click.argument("service", required=False, shell_complete=complete_service)
 @click.option("-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Most events.")
 @click.option("--type", "type_", help="Only events of a type, such as service.ready.")
 @click.option("-f", "--follow", is_flag=True, help="Then show events as they happen, until it is interrupted.")

@@ -7,7 +7,7 @@ from ramet.api.schemas.forks import ArchiveDownload, ForkReport, TransactionMark
 from ramet.api.schemas.services import ForkedFrom
 from ramet.cli.commands.imports import import_report_pairs
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import find_service, output_option, with_client
+from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.errors import NotFound
@@ -18,7 +18,7 @@ _MIB = 1024**2
 
 
 @click.command("report")
-@click.argument("service")
+@click.argument("service", shell_complete=complete_service)
 @output_option
 @with_client
 def show_report(client: Client, service: str, output: str) -> None:

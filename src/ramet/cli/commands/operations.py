@@ -5,7 +5,7 @@ from rich.text import Text
 
 from ramet.api.schemas.operations import Operation
 from ramet.cli.ui.durations import shown_duration
-from ramet.cli.ui.options import find_service, output_option, with_client
+from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_result, print_rows
 from ramet.client import Client
 from ramet.errors import NotFound
@@ -17,7 +17,7 @@ _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "UNDOING": "red"}
 
 
 @click.command("operations")
-@click.argument("service", required=False)
+@click.argument("service", required=False, shell_complete=complete_service)
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Largest number of operations."
 )

@@ -11,6 +11,7 @@ from ramet.api.schemas.restores import Restore
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import absolute_time, shown_duration
+from ramet.cli.ui.exit_codes import in_own_words
 from ramet.cli.ui.options import find_service, output_option, service_command
 from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
 from ramet.cli.ui.waiting import Waiting, outcome_options
@@ -183,7 +184,7 @@ def restore_pairs(found: Restore) -> list[tuple[str, str | Text]]:
         ("state of", _source(found)),
     ]
     if found.error is not None:
-        pairs.append(("failed", Text(found.error, style="red")))
+        pairs.append(("failed", Text(in_own_words(found.error), style="red")))
     if found.stopped_seconds is not None:
         pairs.append(("stopped", shown_duration(found.stopped_seconds)))
     if found.previous_service_id is not None:

@@ -1,5 +1,9 @@
 """`ramet service`: list, get, start, stop, delete."""
 
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import click
 
 from ramet.api.schemas.services import Service
@@ -12,29 +16,73 @@ from ramet.cli.ui.waiting import Waiting, outcome_options, waiting_options
 from ramet.cli.user_files.passwords import forget_password
 from ramet.client import Client
 from ramet.errors import WrongState
+from ramet.model.status import Status
+
+_WATCH_SECONDS = 2.0
+_SORTED_BY: Mapping[str, Callable[[Service], Any]] = {
+    "name": lambda one: one.name,
+    "status": lambda one: one.status,
+    "created": lambda one: one.created,
+    "space": lambda one: (one.metrics and one.metrics.storage_mb) or 0,
+}
 
 
 @click.command("list")
 @click.option("--deleted", is_flag=True, help="List deleted services that can still be forked, with --from-deleted.")
 @click.option("--label", "labels", metavar="KEY[=VALUE]", multiple=True, help="Only with this label; can be repeated.")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(Status, case_sensitive=False),
+    multiple=True,
+    help="Only with this status; can be repeated.",
+)
+@click.option("--sort", type=click.Choice(list(_SORTED_BY)), help="Sort by this.  [default: forks below their parents]")
+@click.option("--watch", is_flag=True, help="Show the list again every two seconds, until Ctrl-C.")
 @output_option
 @with_client
-def list_services(client: Client, deleted: bool, labels: tuple[str, ...], output: str) -> None:
+def list_services(
+    client: Client,
+    deleted: bool,
+    labels: tuple[str, ...],
+    statuses: tuple[Status, ...],
+    sort: str | None,
+    watch: bool,
+    output: str,
+) -> None:
     """List all services. The table shows forks below their parents.
 
     \b
     Examples:
       ramet service list
+      ramet ls --watch
+      ramet ls --status ready --sort space
       ramet service list --label pr=42
       ramet service list -o json | jq -r '.[] | select(.status == "READY") | .name'
     """
     if deleted:
         print_deleted(client.list_deleted_services(), output)
         return
-    services = client.list_services(labels)
-    print_services(services, output)
-    if not services and not labels and output == "table":
-        say("The project has no services. To create one: ramet service create NAME")
+    if watch and output != "table":
+        raise click.UsageError("--watch cannot be used with --output.")
+    while True:
+        services = [one for one in client.list_services(labels) if not statuses or one.status in statuses]
+        if watch:
+            click.clear()
+        print_services(services if sort is None else _sorted(services, sort), output, as_tree=sort is None)
+        if not services and not labels and not statuses and output == "table":
+            say("The project has no services. To create one: ramet service create NAME")
+        if not watch:
+            return
+        try:
+            time.sleep(_WATCH_SECONDS)
+        except KeyboardInterrupt:
+            return
+
+
+def _sorted(services: Sequence[Service], by: str) -> list[Service]:
+    """Return services in an order: names upwards, the newest and the largest first."""
+    return sorted(services, key=_SORTED_BY[by], reverse=by not in ("name", "status"))
 
 
 @service_command("get")

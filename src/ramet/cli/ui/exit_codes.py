@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -14,6 +15,15 @@ TIMED_OUT = 2
 INVALID = 3
 _INTERRUPTED = 130
 _CANNOT_WRITE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+_OPTIONS = (
+    ("fork_strategy PITR with target_time", "--to"),
+    ("fork_strategy PITR", "--to"),
+    ("fork_strategy NOW", "--now"),
+    ("fork_strategy LAST_SNAPSHOT", "--last-snapshot"),
+    ("target_time", "--to"),
+    ("snapshot_id", "--snapshot"),
+    ("from_service_id", "--from"),
+)
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
 _BY_KIND: dict[type[Error], int] = {
     Invalid: INVALID,
@@ -35,6 +45,13 @@ def exit_code(error: Error) -> int:
     return next((kinds[kind] for kind in type(error).__mro__ if kind in kinds), 1)
 
 
+def in_own_words(text: str) -> str:
+    """Return what the server says of a restore point with the options of the command line for the fields."""
+    for field, option in _OPTIONS:
+        text = re.sub(rf"\b{field}\b", option, text)
+    return text
+
+
 def _say(message: str, style: str = "") -> None:
     from ramet.cli.ui.output import say  # only what prints needs it
 
@@ -46,7 +63,7 @@ def run(command: Callable[[], object]) -> int:
     try:
         result = command()
     except Error as error:
-        _say(f"Error: {error}", "red")
+        _say(f"Error: {in_own_words(str(error))}", "red")
         return exit_code(error)
     except click.UsageError as error:
         error.show()

@@ -1,6 +1,9 @@
 """Options and arguments that several commands share, and how a SERVICE argument finds its service."""
 
+import difflib
 import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -37,6 +40,7 @@ class Parent(Protocol):
 
 Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
+_WORD = re.compile(r"[\w.-]+")  # what a shell takes as it is
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 ENVIRONMENT = click.Choice(Environment, case_sensitive=False)
@@ -160,6 +164,8 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
     found = [one for one in known if one.name == wanted]
     if not found:
         code = f"{thing.upper().replace(' ', '_')}_NOT_FOUND"
+        alike = difflib.get_close_matches(wanted, [one.name for one in known if one.name is not None], n=1)
+        remedy = f"Did you mean {alike[0]!r}? {remedy}" if alike else remedy
         raise NotFound(code, f"No {thing} has the id or the name {wanted!r}", remedy)
     if len(found) > 1:
         choices = ", ".join(getattr(one, id_field) for one in found)
@@ -168,14 +174,17 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
 
 
 def complete_service(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the services whose id or name begins so, for the completion of a shell."""
+    """Return the services whose name or id begins so, for the completion of a shell: by their names if these serve."""
     try:
         with open_client(ctx.params.get("credentials_file"), _COMPLETION_SECONDS) as client:
             services = client.list_services()
     except Error:
         return []  # completion shows no errors
-    return [
-        CompletionItem(one.service_id, help=f"{one.name} ({one.status})")
-        for one in services
-        if one.service_id.startswith(incomplete) or one.name.startswith(incomplete)
-    ]
+    names = Counter(one.name for one in services)
+    found = []
+    for one in services:
+        if one.name.startswith(incomplete) or one.service_id.startswith(incomplete):
+            is_word = names[one.name] == 1 and _WORD.fullmatch(one.name) and one.name.startswith(incomplete)
+            word = one.name if is_word else one.service_id
+            found.append(CompletionItem(word, help=f"{one.name} ({one.status})"))
+    return found

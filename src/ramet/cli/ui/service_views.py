@@ -16,12 +16,13 @@ from ramet.model.wal_level import WalLevel
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
 
-def print_services(services: Sequence[Service], output: str) -> None:
-    """Print services. The table shows forks below their parents."""
+def print_services(services: Sequence[Service], output: str, *, as_tree: bool = True) -> None:
+    """Print services. The table shows forks below their parents, or with `as_tree` False the order that is given."""
     if output != "table":
         print_data(services, output)
         return
-    print_rows(COLUMNS, [row_of(service, branch) for branch, service in lineage(services)])
+    rows = lineage(services) if as_tree else [("", one) for one in services]
+    print_rows(COLUMNS, [row_of(service, branch) for branch, service in rows])
     for service in services:
         if service.metadata.expiry_warning is not None:
             say(f"{service.name}: {service.metadata.expiry_warning}.")
@@ -135,7 +136,7 @@ def shown_endpoint(service: Service) -> str:
 
 
 def shown_space(service: Service) -> str:
-    """Return the storage that only this service uses, if it is known."""
+    """Return the storage of the files of this service, with blocks that it shares, if it is known."""
     megabytes = None if service.metrics is None else service.metrics.storage_mb
     return "-" if megabytes is None else f"{megabytes} MB"
 

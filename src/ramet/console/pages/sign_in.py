@@ -60,7 +60,10 @@ async def make_link(request: AnyRequest, context: Context) -> Response[dict[str,
 
 @get("/enter/{token:str}", sync_to_thread=True)
 def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Response[str]:
-    """Begin a session by a link, which is invalid afterwards. A link followed from another site is refused."""
+    """Begin a session by a link, which is invalid afterwards, and open the page `next`.
+
+    A link followed from another site is refused.
+    """
     if request.headers.get("sec-fetch-site") == "cross-site":
         problem = "Another site opened this link. If the link is yours, paste it into the address bar."
         return _form(_HOME, problem, status_code=403)
@@ -73,7 +76,7 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
     key = context.projects.active_key(proven.public_key, proven.expires_at)
     acting.note_key(key.public_key, key.name, key.project_id)
     acting.note(verb="signIn")
-    return _signed_in(request, context, key, _HOME)
+    return _signed_in(request, context, key, _local(str(request.query_params.get("next", _HOME))))
 
 
 @post("/sign-out", operation="logout", sync_to_thread=True, status_code=303)
