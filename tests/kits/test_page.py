@@ -13,6 +13,7 @@ from ramet.kits.mcp.callers import one_caller
 from ramet.kits.mcp.server import build_server
 from ramet.model.rights import Role
 from tests.kits.agents import Agent, Refused
+from tests.kits.runners import GitHubRunner, gitlab_script
 
 pytestmark = pytest.mark.slow
 _PAGE = Path(__file__).parents[2] / "docs" / "throw-away-forks.md"
@@ -50,6 +51,7 @@ def test_tests_commands_and_agents_have_forks_of_their_own_and_leave_none(
         counted = ramet.run("run", "--fork", "shop", "--last-snapshot", "--", sys.executable, "-c", _COUNT)
         assert (counted.returncode, counted.stdout) == (0, "3\n"), counted.stderr
         _an_agent_works_in_a_fork(client)
+        _a_pull_request_has_a_comment(client, tmp_path)
         for fork in client.list_services():
             if fork.service_id != made.service_id:
                 client.wait_deleted(fork.service_id)
@@ -84,3 +86,41 @@ def _an_agent_works_in_a_fork(admin: Client) -> None:
         with pytest.raises(Refused, match="statement timeout"):
             agent.call("query", service="tries", sql="SELECT pg_sleep(60)", timeout_seconds=1)
         agent.call("delete_fork", fork="tries")
+
+
+def _a_pull_request_has_a_comment(admin: Client, folder: Path) -> None:
+    """The steps of the actions in their order, and those of GitLab's template."""
+    shop = next(one for one in admin.list_services() if one.name == "shop")
+    key = admin.create_key("ci", Role.FORKER, parents=[shop.service_id])
+    keys = {
+        "base-url": admin.base_url,
+        "project-id": admin.project_id,
+        "public-key": key.public_key,
+        "secret-key": key.secret_key,
+    }
+    runner = GitHubRunner(folder, 7)
+    url = runner.use("fork", {**keys, "service": "shop"})["database-url"]
+    runner.use("report", keys)
+    assert "Its tables are those of `shop`." in runner.comments[0]
+    with psycopg.connect(url) as session:
+        session.execute("ALTER TABLE orders ADD note text; CREATE VIEW noted AS SELECT note FROM orders")
+    runner.use("report", keys)
+    [comment] = runner.comments
+    assert comment.startswith("<!-- ramet: pr-7 -->\n**`pr-7`** is a fork of `shop`")
+    assert "\n+    note text\n" in comment
+    assert "\n+view public.noted\n" in comment
+    assert "//" not in comment
+    assert key.secret_key not in runner.log
+    runner.use("delete", keys)
+    environ = {_VARIABLES[name]: value for name, value in keys.items()}
+    environ |= {"RAMET_SERVICE": "shop", "RAMET_FORK": "mr-8"}
+    for job in ("ramet-fork", ".ramet-database", "ramet-delete"):
+        runner.run(gitlab_script(job), environ)
+
+
+_VARIABLES = {
+    "base-url": "RAMET_BASE_URL",
+    "project-id": "RAMET_PROJECT_ID",
+    "public-key": "RAMET_PUBLIC_KEY",
+    "secret-key": "RAMET_SECRET_KEY",
+}

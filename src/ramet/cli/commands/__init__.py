@@ -57,6 +57,7 @@ _SERVICE_COMMANDS = {
 }
 _DATABASE_COMMANDS = {
     "activity": "commands.insight:show_activity",
+    "changes": "ramet.kits.changes:show_changes",
     "connect": "commands.databases:connect",
     "connection-string": "commands.databases:show_connection_string",
     "create": "commands.roles:create_group",

@@ -18,8 +18,8 @@ from ramet.cli.ui.options import find_parent, find_service
 from ramet.cli.user_files.passwords import forget_password, save_password
 from ramet.client import Client, ForkStrategy, Keeping, TimedOut
 from ramet.errors import Error, Failed, Invalid
+from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp.callers import Callers
-from ramet.kits.mcp.catalog import describe_tables
 from ramet.kits.mcp.shapes import MARK, check_own_fork, is_own_fork, service_shape
 from ramet.kits.mcp.sql import MOST_ROWS, MOST_SECONDS, open_session, run_statement
 from ramet.model.service import suffixed

@@ -1,0 +1,86 @@
+"""`ramet db changes`: how the tables of a fork differ from those that its parent has now."""
+
+import difflib
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import click
+import psycopg
+
+from ramet.api.schemas.services import Service
+from ramet.cli.connection import connection_string
+from ramet.cli.ui.durations import local_time
+from ramet.cli.ui.options import service_command
+from ramet.client import Client
+from ramet.endpoints import address
+from ramet.errors import Failed, Invalid
+from ramet.kits.catalog import table_lines
+from ramet.kits.throwaway import throwaway_fork
+from ramet.model.login import LEAST_SECONDS
+
+_CONTEXT_LINES = 3
+_MOST_CHARACTERS = 50_000  # of a comment; GitHub accepts 65,536
+
+
+@dataclass(frozen=True)
+class _Parent:
+    """What a fork of the parent needs; a forker does not see more of it."""
+
+    service_id: str
+    name: str
+
+
+@service_command("changes")
+@click.option("--markdown", is_flag=True, help="Print a comment for a pull request: the fork, and what has changed.")
+def show_changes(client: Client, service: Service, markdown: bool) -> None:
+    """Show how the tables and views of a fork differ from those that its parent has now.
+
+    The parent is not connected to: a fork of it is compared, which is deleted at once. So the key of a forker is
+    enough. Functions, types and privileges are not compared.
+
+    \b
+    Examples:
+      ramet db changes preview-42
+      ramet db changes preview-42 --markdown
+    """
+    if service.forked_from is None:
+        raise Invalid("NOT_A_FORK", f"{service.name} is not a fork, so that it has no parent", "Name a fork.")
+    parent = _Parent(service.forked_from.service_id, service.metadata.parent_name or service.name)
+    after = _tables_of(client, service)
+    with throwaway_fork(client, parent) as fresh:
+        before = _tables_of(client, fresh.service)
+    changed = list(difflib.unified_diff(before, after, parent.name, service.name, lineterm="", n=_CONTEXT_LINES))
+    click.echo(_comment(service, parent.name, changed) if markdown else "\n".join(changed))
+
+
+def _tables_of(client: Client, service: Service) -> list[str]:
+    made = client.create_login(service.service_id, LEAST_SECONDS, read_only=True)
+    try:
+        uri = connection_string(service.endpoint, made.password, made.role)
+        with closing(psycopg.connect(uri, connect_timeout=30)) as session:
+            return list(table_lines(session))
+    except psycopg.Error as error:
+        raise Failed("SCHEMA_NOT_READ", f"The tables of {service.name} could not be read: {error}") from error
+
+
+def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
+    until = service.metadata.expires_at
+    lines = [
+        f"**`{service.name}`** is a fork of `{parent}` for this change, at `{_place(service)}`"
+        + ("." if until is None else f", until {local_time(until)}."),
+        "",
+        f'With a key of your own: `psql "$(ramet db login {service.name})"`',
+        "",
+    ]
+    if not changed:
+        return "\n".join([*lines, f"Its tables are those of `{parent}`."])
+    text = "\n".join(changed)
+    cut = [] if len(text) <= _MOST_CHARACTERS else ["", f"There is more: `ramet db changes {service.name}`"]
+    # A fence of tildes: definitions may contain backticks, and begin no line.
+    lines += [f"Tables that differ from `{parent}`:", "", "~~~~~~diff", text[:_MOST_CHARACTERS], "~~~~~~", *cut]
+    return "\n".join(lines)
+
+
+def _place(service: Service) -> str:
+    return address(service.endpoint.host, service.endpoint.port)
