@@ -119,7 +119,8 @@ def test_replicas_begin_with_a_snapshot_and_have_one_endpoint(made: MADE) -> Non
 def test_no_replica_is_made_while_its_service_is_down(made: MADE) -> None:
     found, backend = made
     found.remove("pods", f"{NAME}-1")
-    eventually(lambda: not backend.replicas.create(REPLICAS[0]))
+    eventually(lambda: not backend.servers.inspect(SHARED).serving)
+    assert not backend.replicas.create(REPLICAS[0])
     assert ("clusters", "ramet-replica001") not in found.objects
 
 
