@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 from harness.kubernetes import building, cluster
 from harness.kubernetes.layout import S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, cluster_directory, kubeconfig, logs
-from harness.kubernetes.versions import REPOSITORY, run
+from harness.kubernetes.network import run_over_network
+from harness.kubernetes.versions import REPOSITORY
 
 _USAGE = """usage: script/kubernetes COMMAND
 
@@ -17,7 +18,9 @@ _USAGE = """usage: script/kubernetes COMMAND
   up             start a cluster with CloudNativePG; builds first what is missing
   down           end the cluster; nothing of it stays but its logs
   shell [WORDS]  run a shell, or a command, inside the cluster's namespaces
-  test [WORDS]   run the tests that need a cluster, with these arguments of pytest; start one if none is running"""
+  test [WORDS]   run the tests that need a cluster, or pytest with these arguments; start one if none is running"""
+# Tests wait for pods most of the time: several modules at once. The largest begin first.
+_ALL = ("-n", "4", "--dist", "loadscope", "--durations=15", "tests/kubernetes", "tests/backends/contract")
 # The packages that have each program, by their names on Debian.
 _TOOLS: Mapping[str, str] = {
     "containerd": "containerd",
@@ -95,8 +98,8 @@ def _test(words: list[str]) -> int:
     if started:
         _up([])
     try:
-        command = [sys.executable, "-m", "pytest", "-n", "0", "-m", "kubernetes", *(words or ["tests"])]
-        environment = {**os.environ, "KUBECONFIG": str(kubeconfig()), "RAMET_TEST_KUBERNETES": "1"}
+        command = [sys.executable, "-m", "pytest", "-m", "kubernetes", *(["-n", "0", *words] if words else _ALL)]
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig()), "RAMET_TEST_KUBERNETES": "yes"}
         return subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
     finally:
         if started:
@@ -125,8 +128,8 @@ def _install_packages() -> None:
         raise RuntimeError(f"these packages are missing: {', '.join(missing)}; install them, and run this again")
     _say(f"installing {', '.join(missing)}")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    run("apt-get", "update", "--quiet", env=quiet)
-    run("apt-get", "install", "--yes", "--no-install-recommends", *missing, env=quiet)
+    for words in (("update", "--quiet"), ("install", "--yes", "--no-install-recommends", *missing)):
+        run_over_network("Debian's packages", "apt-get", *words, env=quiet)
 
 
 def _say(sentence: str) -> None:

@@ -11,6 +11,8 @@ from harness.waiting import eventually
 
 _ROOT = Path("/sys/fs/cgroup")
 _UNIFIED = _ROOT / "cgroup.controllers"
+# All pods together have the share of this many of the machine's other groups: with one they starve on a busy machine.
+_SHARES = 8
 
 
 def prepare() -> None:
@@ -75,6 +77,8 @@ def _prepare_hierarchies() -> None:
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (hierarchy / setting).exists():
                 (cgroup / setting).write_text((hierarchy / setting).read_text())
+        if (cgroup / "cpu.shares").exists():
+            (cgroup / "cpu.shares").write_text(str(_SHARES * 1024))
 
 
 def _prepare_unified() -> None:
@@ -82,3 +86,5 @@ def _prepare_unified() -> None:
     for parent in (_ROOT, _ROOT / CGROUP):
         enabled = " ".join(f"+{name}" for name in (parent / "cgroup.controllers").read_text().split())
         (parent / "cgroup.subtree_control").write_text(enabled)
+    if (weight := _ROOT / CGROUP / "cpu.weight").exists():
+        weight.write_text(str(_SHARES * 100))

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.kubernetes.versions import cache_directory, run
+from harness.kubernetes.network import run_over_network
+from harness.kubernetes.versions import cache_directory
+
+_PROXY = "the Go module proxy that 'go env GOPROXY' names"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def go(*arguments: str, directory: Path) -> str:
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
     }
-    return run("nice", "-n", "5", "go", *arguments, cwd=directory, env=environment)
+    return run_over_network(_PROXY, "nice", "-n", "5", "go", *arguments, cwd=directory, env=environment)
 
 
 def source_of(module: Module) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.kubernetes.network import run_over_network
 from harness.kubernetes.programs import Program
 from harness.kubernetes.versions import POSTGRES, REPOSITORY, cache_directory, digest, run
 
@@ -61,7 +62,8 @@ def debian(name: str, suite: str, packages: tuple[str, ...], customize: str) -> 
     """Return a root file system of packages of a Debian suite."""
 
     def write(path: Path) -> None:
-        run(
+        run_over_network(
+            f"the Debian packages of {suite}",
             "nice", "-n", "5", "mmdebstrap", "--quiet", "--variant=essential", "--mode=root",
             f"--include={','.join(packages)}", *(f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT),
             f"--essential-hook={_NO_MAIN_CLUSTER}", f"--customize-hook={customize}", suite, str(path),
@@ -107,8 +109,8 @@ def install_packages(target: Path, place: str, *packages: str) -> None:
 
 
 def _install(target: Path, *packages: str) -> None:
-    run(
-        _uv(), "pip", "install", "--quiet", "--no-config", "--target", str(target),
+    run_over_network(
+        "the index of Python packages", _uv(), "pip", "install", "--quiet", "--no-config", "--target", str(target),
         "--python-version", _PYTHON, "--constraint", str(_LOCK), *packages,
     )  # fmt: skip
 

@@ -34,11 +34,14 @@ def run(*words: str, **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
         words, capture_output=True, text=True, check=False, **options
     )
-    if done.returncode:
-        raise RuntimeError(
-            f"{' '.join(words)[:200]} ended with {done.returncode}:\n{(done.stderr or done.stdout).strip()[-4000:]}"
-        )
-    return done.stdout
+    return run_ended(words, done.returncode, done.stdout, done.stderr)
+
+
+def run_ended(words: tuple[str, ...], status: int, output: str, errors: str) -> str:
+    """Return the output of a program that has ended. Raise RuntimeError with the end of its errors if it failed."""
+    if status:
+        raise RuntimeError(f"{' '.join(words)[:200]} ended with {status}:\n{(errors or output).strip()[-4000:]}")
+    return output
 
 
 def digest(*parts: str, files: tuple[Path, ...] = ()) -> str:

@@ -13,12 +13,12 @@ import psycopg
 from harness.instance import Instance, connect, open_instance
 from harness.kubernetes.contents import kubectl
 from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
+from harness.kubernetes.node_ports import node_ports
 from harness.kubernetes.objects import namespace
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 
 _PAUSE_SECONDS = 0.01
-_NODE_PORTS = range(30000, 32768)
 _PORTS = 100
 
 
@@ -29,7 +29,8 @@ def running_in_cluster(*, archive: bool = False, **environment: str) -> Iterator
     `environment` has further variables.
     """
     with namespace() as name, open_instance() as ramet:
-        first = random.randrange(_NODE_PORTS.start, _NODE_PORTS.stop - _PORTS)
+        own = node_ports()
+        first = random.randrange(own.start, own.stop - _PORTS)
         ramet.services = range(first, first + _PORTS)
         ramet.environment |= {
             "RAMET_BACKEND": "kubernetes",

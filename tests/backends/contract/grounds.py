@@ -3,8 +3,8 @@
 Another backend needs its own `Ground`, and its row in `GROUNDS`.
 """
 
+import itertools
 import os
-import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -15,6 +15,7 @@ from typing import Protocol
 import psycopg
 
 from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
+from harness.kubernetes.node_ports import node_ports
 from harness.kubernetes.objects import namespace
 from harness.ports import free_port
 from harness.waiting import eventually
@@ -34,8 +35,6 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.contract.elsewhere import Elsewhere, InMemory, real_server
 from tests.backends.local.forks import make_backend
 from tests.backends.local.hosts import connect
-
-_NODE_PORTS = range(30000, 32768)
 
 
 class Client(Protocol):
@@ -190,11 +189,7 @@ class InCluster(Ground):
     """A namespace of the cluster of script/kubernetes; its services are reached by ports of the node."""
 
     host = NODE_ADDRESS
-
-    @staticmethod
-    def new_port() -> int:
-        """Return a port of the node."""
-        return random.choice(_NODE_PORTS)
+    new_port = staticmethod(itertools.cycle(node_ports()).__next__)
 
 
 @contextmanager

@@ -1,0 +1,66 @@
+"""Programs that need the network: one that waits for it without end is ended, and the message says what it needed."""
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from harness.kubernetes.versions import run_ended
+
+_IDLE_SECONDS = 180.0
+_LOOK_SECONDS = 5.0
+
+
+def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECONDS, **options: Any) -> str:
+    """Run a program that needs something of other machines, and return its output.
+
+    Raise RuntimeError with the end of its errors, or, once it and its children have neither computed, read nor written
+    for `idle_seconds`, with what it needs.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, stdout=pipe, stderr=pipe, text=True, stdin=subprocess.DEVNULL, start_new_session=True, **options
+    ) as process:
+        try:
+            ended = _await_end(process, idle_seconds)
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if ended is None:
+        raise RuntimeError(_stalled(words, needs, idle_seconds))
+    return run_ended(words, process.returncode, *ended)
+
+
+def _await_end(process: subprocess.Popen[str], idle_seconds: float) -> tuple[str, str] | None:
+    """Return the output and the errors of a program; None once it has done nothing for so long."""
+    done, idle = _work_of(process.pid), 0.0
+    look_seconds = min(_LOOK_SECONDS, idle_seconds / 4)
+    while idle < idle_seconds:
+        with suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=look_seconds)
+        now = _work_of(process.pid)
+        idle = idle + look_seconds if now == done else 0.0
+        done = now
+    return None
+
+
+def _stalled(words: tuple[str, ...], needs: str, seconds: float) -> str:
+    return (
+        f"{' '.join(words)[:200]} has done nothing for {seconds:g} s: it needs the network, for {needs};"
+        " see whether this machine reaches that, and run this again: what is built already is kept"
+    )
+
+
+def _work_of(pid: int) -> frozenset[tuple[float, ...]]:
+    """Return what a process and its children have done so far: seconds of CPU, bytes read and written."""
+    found = set()
+    with suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        for one in (parent, *parent.children(recursive=True)):
+            with suppress(psutil.Error):
+                io = one.io_counters()
+                found.add((one.pid, sum(one.cpu_times()[:2]), io.read_chars, io.write_chars))
+    return frozenset(found)
