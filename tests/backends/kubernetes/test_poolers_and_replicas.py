@@ -14,7 +14,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.size import Size
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
-from tests.backends.kubernetes.servers import SHARED
+from tests.backends.kubernetes.servers import SHARED, report
 
 NAME = "ramet-abcdefghij"
 SIZED = replace(SHARED, size=Size(500, 2), host="ramet-replica001.services.svc")
@@ -32,7 +32,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[MADE]:
     monkeypatch.setattr(poolers.KubernetesPoolers, "check_database", lambda self, server: None)
     with in_cluster() as (found, place):
         found.answer = lambda pod, command, stdin: (
-            "t\n",
+            report(follows=True) if command[0] == "sh" else "t\n",
             "fe_sendauth: no password supplied",
             int("-wXAtc" in command),
         )

@@ -11,6 +11,7 @@ from ramet.backends.kubernetes import archive_manifests, manifests, names
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.reports import Reports
 from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, StorageClass, Volume
 from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.tunnel import Tunnels
@@ -45,6 +46,11 @@ class Place:
     def tunnels(self) -> Tunnels:
         """The ways to the servers' local sockets."""
         return Tunnels(self.api, self.primary_of)
+
+    @cached_property
+    def reports(self) -> Reports:
+        """What the servers last said of themselves."""
+        return Reports(self.api, self.primary_pod)
 
     def primary_of(self, service_id: str) -> str:
         """Return the name of the instance that can be written to, and of its volume."""

@@ -20,12 +20,11 @@ from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import row
 from ramet.backends.local.sql.each_database import in_each
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import Invalid, Unavailable
 from ramet.model.gaps import Gap
-from ramet.model.snapshot import Snapshot, in_wal_order
+from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
 from ramet.model.timestamps import rfc3339
 
 _SHOWN_TABLES = 100
@@ -34,10 +33,7 @@ _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only th
 _UNLOGGED = (
     "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
 )
-_WRITTEN = (
-    "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,"
-    " pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s::text::pg_lsn)::bigint"
-)
+_WRITTEN_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -222,11 +218,12 @@ class KubernetesRestore:
 
     def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         try:
-            with self.place.connect(server) as connection:
-                next_xid, written_bytes = row(connection, _WRITTEN, snapshot.end_lsn)
+            found = self.place.reports.of(server.service_id, _WRITTEN_SECONDS)
+            if found.next_xid < snapshot.next_xid:  # it is older than the snapshot
+                found = self.place.reports.of(server.service_id, 0)
         except Unavailable:
             return None
-        return 0 if next_xid == snapshot.next_xid else max(1, written_bytes)
+        return 0 if found.next_xid == snapshot.next_xid else max(1, found.wal_bytes - lsn_number(snapshot.end_lsn))
 
 
 def _noted(volume: Volume | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from ramet.backends.kubernetes import egress, names, probe, removal, retention, 
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
+from ramet.backends.kubernetes.reports import Report
 from ramet.backends.kubernetes.resources import Cluster, Pod, Volume, VolumeSnapshot
 from ramet.backends.kubernetes.route import Route
 from ramet.backends.local.sql import connections, extensions, read_only_access, roles
@@ -23,15 +24,10 @@ from ramet.model.passwords import Secret
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
 _OPEN_SECONDS = 60.0
-_ROLES_SECONDS = 30.0
+_MAINTAIN_SECONDS = 60.0
 _LETS_CLIENTS_IN = "EXISTS (SELECT FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256' AND type = 'hostssl')"
 _IS_PRIMARY, _ANSWERS = f"SELECT NOT pg_is_in_recovery(), {_LETS_CLIENTS_IN}", "SELECT true"
-_FOLLOWS = "SELECT count(*) > 0 FROM pg_stat_wal_receiver WHERE status = 'streaming'"
-_FOLLOWS_SECONDS = {True: 15.0, False: 0.5}
-_NOT_ARCHIVED = (
-    "SELECT last_failed_wal FROM pg_stat_archiver"
-    " WHERE last_failed_time > coalesce(last_archived_time, stats_reset) + interval '1 minute'"
-)
+_FOLLOWS_SECONDS = {True: 30.0, False: 0.5}
 _READ_ONLY = "default_transaction_read_only"
 _END_WRITERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -47,8 +43,7 @@ class KubernetesServers:
     poolers: KubernetesPoolers
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
     route: Route = field(default_factory=Route)
-    _checked_at: dict[str, float] = field(default_factory=dict)
-    _delays: dict[str, str | None] = field(default_factory=dict)
+    _maintained: dict[str, Report] = field(default_factory=dict)
     _following: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     def initialize(self, server: Server) -> None:
@@ -122,9 +117,9 @@ class KubernetesServers:
         removal.destroy(self.place, service_id)
         if self.place.bucket is not None:
             retention.remove_unrestorable(self.place, service_id)
-        self._checked_at.pop(service_id, None)
-        self._delays.pop(service_id, None)
+        self._maintained.pop(service_id, None)
         self._following.pop(service_id, None)
+        self.place.reports.forget(service_id)
 
     def upgrade(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones."""
@@ -174,29 +169,36 @@ class KubernetesServers:
                 connection.execute(_END_WRITERS, (connections.PLATFORM_ROLE,))
 
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
-        """Take their rights to write from read-only roles, twice a minute; logs are the cluster's business."""
-        due = self._checked_at.get(server.service_id, 0.0)
-        pod = self.place.primary_pod(server.service_id)
-        if server.primary is None and time.monotonic() >= due and pod is not None and pod.runs:
-            self._checked_at[server.service_id] = time.monotonic() + _ROLES_SECONDS
-            paths = self.place.paths(server)
-            (paths.data / "pg_wal").mkdir(exist_ok=True)
-            (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
-            self.read_only_roles.enforce(paths)
-            self._delays[server.service_id] = self._archive_delay(server)
-        return Maintenance(self._delays.get(server.service_id))
+        """Take their rights to write from read-only roles, once a minute; logs are the cluster's business."""
+        if server.primary is not None:
+            return Maintenance(None)
+        with contextlib.suppress(Unavailable):  # it does not serve: that is for others to say
+            report = self.place.reports.of(server.service_id, _MAINTAIN_SECONDS)
+            if report is not self._maintained.get(server.service_id):
+                self._maintained[server.service_id] = report
+                if report.has_read_only_roles:
+                    self._enforce_read_only_roles(server)
+        return Maintenance(self._archive_delay(self._maintained.get(server.service_id)))
 
-    def _archive_delay(self, server: Server) -> str | None:
-        if self.place.bucket is None or not (segment := self.place.run_sql(server.service_id, _NOT_ARCHIVED)):
+    def _enforce_read_only_roles(self, server: Server) -> None:
+        paths = self.place.paths(server)
+        (paths.data / "pg_wal").mkdir(exist_ok=True)
+        (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
+        self.read_only_roles.enforce(paths)
+
+    def _archive_delay(self, report: Report | None) -> str | None:
+        if self.place.bucket is None or report is None or not report.unarchived:
             return None
+        segment = report.unarchived
         return f"WAL segment {segment} is not archived: the log of its pod's container plugin-barman-cloud says why"
 
     def _follows(self, server: Server) -> bool:
         known = self._following.get(server.service_id)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
+        max_age_seconds = _FOLLOWS_SECONDS[known is None or known[1]]
         try:
-            found = self.place.run_sql(server.service_id, _FOLLOWS) == "t"
+            found = self.place.reports.of(server.service_id, max_age_seconds).receives_wal
         except Unavailable:
             found = False
         self._following[server.service_id] = (time.monotonic() + _FOLLOWS_SECONDS[found], found)

@@ -1,5 +1,6 @@
 """Measure a running server, by SQL and by the kernel's counters of its processes and files."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
@@ -15,19 +16,19 @@ from ramet.model.metrics import key_of
 
 _TIMEOUT_SECONDS = 2
 _STATES = ("active", "idle", "idle in transaction")
-_SESSIONS = """
+SESSIONS = """
     SELECT count(*) FILTER (WHERE state = 'active'), count(*) FILTER (WHERE state = 'idle'),
            count(*) FILTER (WHERE state LIKE 'idle in transaction%')
     FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
-_TOTALS = """
+TOTALS = """
     SELECT sum(xact_commit)::float8, sum(xact_rollback)::float8, sum(blks_hit)::float8, sum(blks_read)::float8,
            sum(deadlocks)::float8, sum(temp_bytes)::float8, current_setting('max_connections')::float8,
            CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')
                 ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END::float8
     FROM pg_stat_database
 """
-_REPLAY_LAG = """
+REPLAY_LAG = """
     SELECT CASE WHEN pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()
                      AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN 0
                 ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 END
@@ -66,12 +67,16 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
 
 def measure_by_sql(connection: Connection) -> dict[str, float]:
     """Return what a server says of itself."""
-    sessions, totals = row(connection, _SESSIONS), row(connection, _TOTALS)
-    lag = connection.execute(_REPLAY_LAG).fetchone()
+    lag = connection.execute(REPLAY_LAG).fetchone()
+    return values_of(row(connection, SESSIONS), row(connection, TOTALS), None if lag is None else lag[0])
+
+
+def values_of(sessions: Sequence[float], totals: Sequence[float], lag: float | None) -> dict[str, float]:
+    """Return the rows of the queries SESSIONS and TOTALS, and the replay lag of a replica, as measurements."""
     return {
         **{key_of("ramet_connections", state=state): n for state, n in zip(_STATES, sessions, strict=True)},
         **dict(zip(_TOTAL_KEYS, totals, strict=True)),
-        **({} if lag is None or lag[0] is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag[0])}),
+        **({} if lag is None else {key_of("ramet_replay_lag_seconds"): max(0.0, lag)}),
     }
 
 
