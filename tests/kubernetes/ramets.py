@@ -45,16 +45,21 @@ def running_in_cluster(*, archive: bool = False, **environment: str) -> Iterator
             "RAMET_FORK_REST_SECONDS": "0",
         }
         if archive:
-            ramet.environment |= {
-                "RAMET_ARCHIVE_URL": f"s3://{S3_BUCKET}/{name}",
-                "AWS_ENDPOINT_URL": S3_ENDPOINT,
-                "AWS_ACCESS_KEY_ID": S3_KEY,
-                "AWS_SECRET_ACCESS_KEY": S3_SECRET,
-                "AWS_REGION": "us-east-1",
-            }
+            ramet.environment |= archive_environment(f"s3://{S3_BUCKET}/{name}")
         ramet.environment |= environment
         ramet.up()
         yield ramet, name
+
+
+def archive_environment(url: str) -> dict[str, str]:
+    """Return the settings of an archive in the S3 server of the cluster."""
+    return {
+        "RAMET_ARCHIVE_URL": url,
+        "AWS_ENDPOINT_URL": S3_ENDPOINT,
+        "AWS_ACCESS_KEY_ID": S3_KEY,
+        "AWS_SECRET_ACCESS_KEY": S3_SECRET,
+        "AWS_REGION": "us-east-1",
+    }
 
 
 def login(service: Service, password: str) -> "psycopg.Connection[tuple[Any, ...]]":

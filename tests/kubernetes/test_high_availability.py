@@ -11,6 +11,8 @@ from harness.kubernetes.contents import kubectl
 from harness.kubernetes.objects import get
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
+from ramet.client import Client
+from ramet.model.fork import ForkStrategy
 from tests.kubernetes.ramets import login, rows, running_in_cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
@@ -26,6 +28,7 @@ class Writer:
     service: Service
     password: str
     acknowledged: list[int] = field(default_factory=list)
+    begin_after: int = 0
     longest_gap: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -47,7 +50,7 @@ class Writer:
         eventually(lambda: len(self.acknowledged) >= wanted, "the writer's rows", seconds=180)
 
     def _write(self) -> None:
-        number, last = 0, time.monotonic()
+        number, last = self.begin_after, time.monotonic()
         while not self._ended.is_set():
             try:
                 with login(self.service, self.password) as connection:
@@ -73,8 +76,22 @@ def await_another(before: str, name: str, at: str) -> None:
     eventually(lambda: primary(name, at) != before, "another primary", seconds=120)
 
 
+def fork_across_failovers(client: Client, service: Service, password: str) -> None:
+    """Fork the service as of a time just before its last row: WAL of three timelines leads there from its snapshot."""
+    query = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
+    with login(service, password) as connection:
+        committed = dict(connection.execute(query).fetchall())
+    target = committed[sorted(committed)[-10]]
+    fork = client.fork_service(service.service_id, ForkStrategy.PITR, target_time=target.isoformat())
+    assert fork.initial_password is not None
+    found = rows(client.wait_ready(fork.service_id), fork.initial_password)
+    assert found == [n for n, at in committed.items() if at <= target]
+    client.delete_service(fork.service_id)
+    client.wait_deleted(fork.service_id)
+
+
 def test_nothing_that_was_acknowledged_is_lost_when_the_primary_is_killed(capsys: pytest.CaptureFixture[str]) -> None:
-    with running_in_cluster() as (ramet, namespace), ramet.client() as client:
+    with running_in_cluster(archive=True) as (ramet, namespace), ramet.client() as client:
         asked = client.create_service("ha")
         assert asked.initial_password is not None
         service, password = client.wait_ready(asked.service_id), asked.initial_password
@@ -84,8 +101,9 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_primary_is_killed(capsys
         found = client.wait_ready(service.service_id)
         made = time.monotonic() - began
         assert (found.ha_replicas.replica_count, found.ha_replicas.sync_replica_count) == (1, 1)
+        last = 0
         for _ in range(2):
-            with Writer(service, password) as writer:
+            with Writer(service, password, begin_after=last) as writer:
                 before = primary(name, namespace)
                 kubectl("delete", "pod", before, f"--namespace={namespace}", "--force", "--grace-period=0")
                 await_another(before, name, namespace)
@@ -98,11 +116,11 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_primary_is_killed(capsys
                     f" {len(there) - len(writer.acknowledged)} more are there; no answer for {writer.longest_gap:.1f} s"
                 )
             assert lost == []
-            with login(service, password) as connection:
-                connection.execute("TRUNCATE ledger")
+            last = max(there)
             eventually(lambda: get("cluster", name, namespace)["status"].get("readyInstances") == 2, seconds=120)
         client.wait_ready(service.service_id)
-        with Writer(service, password) as writer:
+        fork_across_failovers(client, service, password)
+        with Writer(service, password, begin_after=last) as writer:
             client.resize_service(service.service_id, "500", "1")
             client.wait_ready(service.service_id)
             writer.await_rows(50)

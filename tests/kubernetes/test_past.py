@@ -1,68 +1,25 @@
 """The past of services in the cluster: forks as of exact times, from snapshots and from the archive alone."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import psycopg
 import pytest
 
-from harness.instance import Instance
-from harness.waiting import eventually
-from ramet.api.schemas.services import Service
-from ramet.client import ApiError, Client
+from ramet.client import ApiError
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from tests.kubernetes.ramets import Ledger, login, objects_of, rows, running_in_cluster
+from tests.kubernetes.archived import Archived, running_archived
+from tests.kubernetes.ramets import Ledger, login, rows
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
-_COMMITTED = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass
-class Archived:
-    """Ramet with an archive, and a service with a ledger that goes on until the last test."""
-
-    ramet: Instance
-    client: Client
-    namespace: str
-    parent: Service
-    password: str
-    ledger: Ledger
-
-    def committed(self) -> dict[int, datetime]:
-        """Return when each row of the parent was committed, as PostgreSQL stored it."""
-        with login(self.parent, self.password) as connection:
-            return {int(n): at for n, at in connection.execute(_COMMITTED).fetchall()}
-
-    def forked(self, target: datetime) -> tuple[Service, str]:
-        """Fork the parent as of a time; return the fork when it is READY, with its password."""
-        asked = self.client.fork_service(
-            self.parent.service_id, ForkStrategy.PITR, target_time=target.isoformat(), environment=Environment.DEV
-        )
-        assert asked.initial_password is not None
-        return self.client.wait_ready(asked.service_id), asked.initial_password
-
-    def remove(self, service: Service) -> None:
-        """Delete a service, of which nothing may be left."""
-        self.client.delete_service(service.service_id)
-        self.client.wait_deleted(service.service_id)
-        assert objects_of(service.service_id, self.namespace) == []
 
 
 @pytest.fixture(scope="module")
 def archived() -> Iterator[Archived]:
-    with ExitStack() as stack:
-        ramet, namespace = stack.enter_context(running_in_cluster(archive=True))
-        client = stack.enter_context(ramet.client())
-        asked = client.create_service("shop", environment=Environment.PROD)
-        assert asked.initial_password is not None
-        parent = client.wait_ready(asked.service_id)
-        eventually(lambda: client.list_snapshots(parent.service_id) != [])
-        ledger = stack.enter_context(Ledger(parent, asked.initial_password))
-        yield Archived(ramet, client, namespace, parent, asked.initial_password, ledger)
+    with running_archived() as found:
+        yield found
 
 
 @pytest.mark.parametrize("offset", [timedelta(0), -_MICROSECOND])
@@ -107,13 +64,8 @@ def test_a_deleted_service_is_forked_from_the_archive_alone(archived: Archived) 
     gone = client.wait_ready(asked.service_id)
     with Ledger(gone, asked.initial_password) as ledger:
         ledger.await_rows(20)
-    kept, now = rows(gone, asked.initial_password), datetime.now(UTC)
-
-    def is_archived() -> bool:
-        until = client.get_archive(gone.service_id).archived_until
-        return until is not None and datetime.fromisoformat(str(until)) > now
-
-    eventually(is_archived, "the archive", 0.5, seconds=300)
+    kept = rows(gone, asked.initial_password)
+    archived.await_archived(gone.service_id)
     archived.remove(gone)
     fork = client.fork_service(gone.service_id, ForkStrategy.NOW, from_deleted=True)
     assert fork.initial_password is not None
