@@ -8,7 +8,7 @@ import pytest
 
 from harness.kubernetes.contents import apply, kubectl
 from harness.kubernetes.layout import API_SERVICE_ADDRESS, NODE_ADDRESS
-from harness.kubernetes.objects import sql
+from harness.kubernetes.objects import find, sql
 from harness.waiting import eventually
 from ramet.archive.object_store import open_bucket
 from ramet.client import WaitFailed
@@ -95,10 +95,8 @@ def test_wal_that_was_lost_after_it_was_read_is_said_by_postgresql(
     committed = archived.committed()
     fork = archived.fork_as_of(committed[sorted(committed)[-20]])
     archived.ledger.await_rows(50)
-    name = f"cluster/ramet-{fork.service_id}"
-    eventually(
-        lambda: kubectl("get", name, f"--namespace={archived.namespace}", "--ignore-not-found") != "", "the job", 0.2
-    )
+    cluster = f"ramet-{fork.service_id}"
+    eventually(lambda: find("cluster", cluster, archived.namespace) is not None, "the fork's Cluster", 0.2)
     lost = {one.key: bucket.read(one.key) for one in bucket.objects(prefix)}
     bucket.delete(list(lost))
     try:

@@ -4,7 +4,7 @@ import pytest
 
 from harness.kubernetes.contents import kubectl
 from harness.kubernetes.layout import HOST_ADDRESS
-from harness.kubernetes.objects import get
+from harness.kubernetes.objects import find, get
 from harness.waiting import eventually
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 
 def await_pod(name: str, at: str) -> None:
     """Wait until there is a pod, ready or not."""
-    eventually(lambda: name in kubectl("get", "pods", f"--namespace={at}", "--output=name"), f"the pod {name}")
+    eventually(lambda: find("pod", name, at) is not None, f"the pod {name}", 0.1)
 
 
 def test_a_dev_fork_reaches_nothing_outside_and_a_prod_fork_does_once_it_is_secured() -> None:
@@ -36,7 +36,7 @@ def test_a_dev_fork_reaches_nothing_outside_and_a_prod_fork_does_once_it_is_secu
             forked = client.fork_service(parent.service_id, ForkStrategy.NOW, environment=environment)
             pod, policy = f"ramet-{forked.service_id}-1", f"ramet-{forked.service_id}-egress"
             await_pod(pod, namespace)
-            found = kubectl("get", "networkpolicy", policy, f"--namespace={namespace}", "--ignore-not-found")
+            found = find("networkpolicy", policy, namespace)
             ready = client.wait_ready(forked.service_id)
             assert found or environment is Environment.PROD  # a policy that was there before its pod, unless it went
             assert can_leave(forked.service_id) is (environment is Environment.PROD)

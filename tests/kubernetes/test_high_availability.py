@@ -73,7 +73,7 @@ def primary(name: str, at: str) -> str:
 
 def await_another(before: str, name: str, at: str) -> None:
     """Wait until another instance is the primary."""
-    eventually(lambda: primary(name, at) != before, "another primary", seconds=120)
+    eventually(lambda: primary(name, at) != before, "another primary", 0.1)
 
 
 def fork_across_failovers(client: Client, service: Service, password: str) -> None:
@@ -117,7 +117,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_primary_is_killed(capsys
                 )
             assert lost == []
             last = max(there)
-            eventually(lambda: get("cluster", name, namespace)["status"].get("readyInstances") == 2, seconds=120)
+            eventually(lambda: get("cluster", name, namespace)["status"].get("readyInstances") == 2, "both", 0.2)
         client.wait_ready(service.service_id)
         fork_across_failovers(client, service, password)
         with Writer(service, password, begin_after=last) as writer:
