@@ -15,7 +15,7 @@ _RARE: dict[str, Callable[[], bool]] = {
     "timescaledb": lambda: any(one.has_extension("timescaledb") for one in installations().found),
     "xfs_quota": Path("/proc/fs/xfs/xqm").exists,
     "promtool": lambda: shutil.which("promtool") is not None,
-    "kubernetes": lambda: os.environ.get("RAMET_TEST_KUBERNETES") == "yes",
+    "kubernetes": lambda: os.environ.get("RAMET_TEST_KUBERNETES") in ("yes", "all"),
 }
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 

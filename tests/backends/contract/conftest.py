@@ -1,12 +1,13 @@
 """Each backend in turn, empty."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.backends.contract.elsewhere import Elsewhere
-from tests.backends.contract.grounds import GROUNDS, REFUSED, Ground
+from tests.backends.contract.grounds import GROUNDS, REFUSED, SHOWN_ELSEWHERE, Ground
 from tests.lanes import parameters
 
 
@@ -17,15 +18,24 @@ def _grounds() -> list[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Drop what a backend is declared to refuse: `test_refused.py` tries that instead."""
-    items[:] = [item for item in items if not _is_refused(item)]
+    """Drop what a backend is declared to refuse: `test_refused.py` tries that instead; and what others show."""
+    items[:] = [item for item in items if not _is_refused(item) and not _is_shown_elsewhere(item)]
 
 
 def _is_refused(item: pytest.Item) -> bool:
-    grounds = getattr(item, "callspec", None)
-    used = set(grounds.params.values()) if grounds is not None and item.path.parent.name == "contract" else set()
     names = {item.path.stem, item.name.partition("[")[0]}
-    return any(names & refused.keys() for name, refused in REFUSED.items() if name in used)
+    return any(names & refused.keys() for name, refused in REFUSED.items() if name in _grounds_of(item))
+
+
+def _is_shown_elsewhere(item: pytest.Item) -> bool:
+    if os.environ.get("RAMET_TEST_KUBERNETES") == "all":
+        return False
+    return "kubernetes" in _grounds_of(item) and item.name.partition("[")[0] in SHOWN_ELSEWHERE
+
+
+def _grounds_of(item: pytest.Item) -> set[object]:
+    found = getattr(item, "callspec", None)
+    return set(found.params.values()) if found is not None and item.path.parent.name == "contract" else set()
 
 
 @pytest.fixture(scope="session", params=_grounds())

@@ -240,3 +240,21 @@ REFUSED = {
         "test_all_servers_are_stopped_at_once": "host.stop_all",
     }
 }
+# What `tests/kubernetes` shows through `ramet up`: tried here only with RAMET_TEST_KUBERNETES=all.
+SHOWN_ELSEWHERE = frozenset(
+    {
+        "test_a_fork_of_now_has_all_that_was_committed_and_goes_its_own_way",
+        "test_a_fork_of_a_snapshot_has_what_was_committed_before_it",
+        "test_a_fork_of_a_past_time_has_what_was_committed_until_then",
+        "test_a_paused_parent_is_forked_and_stays_stopped",
+        "test_a_fork_is_reported_on_with_and_without_its_parent",
+        "test_statistics_and_data_of_a_fork_are_read_in_the_background",
+        "test_a_prepared_snapshot_is_forked_like_any_other",
+        "test_a_new_server_serves_its_clients_when_it_is_open",
+        "test_a_stopped_server_keeps_its_rows_and_serves_again",
+        "test_a_stopped_server_takes_its_size_from_its_next_start",
+        "test_a_fork_from_the_archive_needs_nothing_of_its_parent",
+        "test_a_pooler_runs_from_its_start_to_its_stop",
+        "test_a_server_with_a_pooler_port_is_opened_and_stopped_with_its_pooler",
+    }
+)

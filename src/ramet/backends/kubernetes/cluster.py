@@ -21,7 +21,14 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.errors import Failed, Unavailable
 
-_PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-f", "-")
+_PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres")
+# Each program in a pod is expensive to start: so the pod itself tries again, until the first column is true.
+_UNTIL_TRUE = f"""
+until said=$({" ".join(_PSQL)} -c "$1" 2>&1) && [ "${{said%%|*}}" = t ] || [ "$2" -le 0 ]; do
+    set -- "$1" $(($2 - 1)); sleep 0.05
+done
+echo "$said"
+"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,11 @@ class Place:
 
     def run_sql(self, service_id: str, text: str) -> str:
         """Run SQL as the superuser of the operator, in the pod; return what it answers. Raises Unavailable."""
-        return self.api.run(self.primary_of(service_id), _PSQL, text).strip()
+        return self.api.run(self.primary_of(service_id), (*_PSQL, "-f", "-"), text).strip()
+
+    def run_sql_until_true(self, service_id: str, query: str, tries: int) -> str:
+        """Run a query as `run_sql` does, again and again until its first column is true; return what was said last."""
+        return self.api.run(self.primary_of(service_id), ("sh", "-c", _UNTIL_TRUE, "sh", query, str(tries))).strip()
 
     def cluster_of(self, service_id: str) -> Cluster | None:
         """Return the Cluster of a service as it is now."""

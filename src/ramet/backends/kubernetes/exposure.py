@@ -10,9 +10,19 @@ _KINDS = {Exposure.NODEPORT: "NodePort", Exposure.LOADBALANCER: "LoadBalancer", 
 
 
 def service_of(
-    metadata: Mapping[str, Any], site: Site, port: int, host: str, selector: Mapping[str, str]
+    metadata: Mapping[str, Any],
+    site: Site,
+    port: int,
+    host: str,
+    selector: Mapping[str, str],
+    *,
+    leads_at_once: bool = False,
 ) -> dict[str, Any]:
-    """Return the Service that leads from a port, at a host, to the pods that have some labels."""
+    """Return the Service that leads from a port, at a host, to the pods that have some labels.
+
+    With `leads_at_once` it leads to a pod that is not ready, too: where there is only one, clients gain nothing from a
+    Service that learns of it later.
+    """
     opened: dict[str, Any] = {"name": "postgres", "port": port, "targetPort": POSTGRES_PORT}
     found = dict(metadata)
     if site.exposure is Exposure.NODEPORT:
@@ -23,5 +33,10 @@ def service_of(
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": found,
-        "spec": {"type": _KINDS[site.exposure], "selector": dict(selector), "ports": [opened]},
+        "spec": {
+            "type": _KINDS[site.exposure],
+            "selector": dict(selector),
+            "ports": [opened],
+            **({"publishNotReadyAddresses": True} if leads_at_once else {}),
+        },
     }

@@ -96,10 +96,12 @@ def endpoint(server: Server, site: Site) -> Manifest:
     """Return the Service that clients connect to: it leads to the primary, or to all servers of a replica set."""
     owner, port = owner_of(server), server.port
     selector = {names.CLUSTER_LABEL: names.cluster_name(owner), names.ROLE_LABEL: "primary"}
+    is_single = server.primary is None and not server.standbys.count
     if server.primary is not None:
         port = server.primary.set_port
         selector = {names.SET_LABEL: owner, names.ROLE_LABEL: "primary"}
-    return service_of(_metadata(owner, names.cluster_name(owner)), site, port, server.host, selector)
+    own = _metadata(owner, names.cluster_name(owner))
+    return service_of(own, site, port, server.host, selector, leads_at_once=is_single)
 
 
 def larger_size(requested: str, site: Site) -> str:

@@ -13,7 +13,6 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 15.0
 _TRUST_SECONDS = 600.0
-_LOOK_SECONDS = 0.1
 
 
 @dataclass
@@ -23,13 +22,16 @@ class Route:
     _none_until: dict[str, float] = field(default_factory=dict)
     _silent_since: dict[str, float] = field(default_factory=dict)
 
-    def await_answer(self, server: Server) -> None:
-        """Wait until an endpoint asks for a password over TLS; give up after a while, for clients may be elsewhere."""
-        while not self.answers(server):
-            time.sleep(_LOOK_SECONDS)
+    def leads_to(self, server: Server) -> bool:
+        """Tell whether an endpoint was just seen to ask for a password over TLS."""
+        is_tried = server.port and self._none_until.get(server.host, 0.0) <= time.monotonic()
+        return bool(is_tried) and self._asks_password(server)
 
     def answers(self, server: Server) -> bool:
-        """Tell whether an endpoint asks for a password over TLS; True, too, where there is no way from here."""
+        """Tell whether an endpoint asks for a password over TLS; True, too, where there is no way from here.
+
+        That there is none is believed after a while: clients may be elsewhere.
+        """
         now, host = time.monotonic(), server.host
         if not server.port or self._none_until.get(host, 0.0) > now:
             return True

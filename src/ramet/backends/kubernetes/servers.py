@@ -68,14 +68,15 @@ class KubernetesServers:
         while True:
             pod = self.place.primary_pod(server.service_id)
             with contextlib.suppress(Unavailable):  # it has just begun, or recovers
-                if pod is not None and pod.runs and self._is_started(server):
+                if pod is not None and pod.runs and self._is_started(server, deadline - time.monotonic()):
                     return Readiness(True)
             if time.monotonic() >= deadline:
                 return Readiness(False, self._progress(server.service_id, pod))
             time.sleep(_LOOK_SECONDS)
 
-    def _is_started(self, server: Server) -> bool:
-        answer = self.place.run_sql(server.service_id, _IS_PRIMARY if server.primary is None else _ANSWERS)
+    def _is_started(self, server: Server, seconds: float) -> bool:
+        query, tries = _IS_PRIMARY if server.primary is None else _ANSWERS, int(seconds / _LOOK_SECONDS)
+        answer = self.place.run_sql_until_true(server.service_id, query, tries)
         writable, _, is_open = answer.partition("|")
         return writable == "t" and (is_open != "t" or (self._is_ready(server) and self.route.answers(server)))
 
@@ -220,7 +221,7 @@ class KubernetesServers:
     def _await_open(self, server: Server) -> None:
         """Wait until the server asks a client for its password, and its endpoint leads to its pod."""
         deadline = time.monotonic() + _OPEN_SECONDS
-        while not (self._is_ready(server) and self._asks_password(server)):
+        while not self._is_open(server):
             if time.monotonic() > deadline:
                 raise Failed(
                     "ENDPOINT_NOT_SWITCHED",
@@ -228,8 +229,15 @@ class KubernetesServers:
                     self._progress(server.service_id, self.place.primary_pod(server.service_id)),
                 )
             time.sleep(_LOOK_SECONDS)
-        if server.primary is None or server.port == server.primary.set_port:
-            self.route.await_answer(server)
+
+    def _is_open(self, server: Server) -> bool:
+        """Ask at the endpoint, where that can be reached from here; it may be one of several replicas, or nowhere."""
+        if not self._is_ready(server):
+            return False
+        if server.primary is None and self.route.leads_to(server):
+            return True
+        has_endpoint = server.primary is None or server.port == server.primary.set_port
+        return self._asks_password(server) and (not has_endpoint or self.route.answers(server))
 
     def _is_ready(self, server: Server) -> bool:
         pod = self.place.primary_pod(server.service_id)
