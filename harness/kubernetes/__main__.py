@@ -20,7 +20,16 @@ _USAGE = """usage: script/kubernetes COMMAND
   shell [WORDS]  run a shell, or a command, inside the cluster's namespaces
   test [WORDS]   run the tests that need a cluster, or pytest with these arguments; start one if none is running"""
 # Tests wait for pods most of the time: several modules at once. The largest begin first.
-_ALL = ("-n", "4", "--dist", "loadscope", "--durations=15", "tests/kubernetes", "tests/backends/contract")
+_ALL = (
+    "-n",
+    "4",
+    "--dist",
+    "loadscope",
+    "--timeout=900",
+    "--durations=15",
+    "tests/kubernetes",
+    "tests/backends/contract",
+)
 # The packages that have each program, by their names on Debian.
 _TOOLS: Mapping[str, str] = {
     "containerd": "containerd",

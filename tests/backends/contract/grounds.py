@@ -236,6 +236,8 @@ REFUSED = {
         "test_a_server_with_another_id_continues_the_archive_under_its_name": "upgrades",
         # A replica has no endpoint of its own: clients reach those of a set by its Service.
         "test_a_replica_shows_the_rows_of_its_primary_old_and_new": "replicas.endpoint",
+        # The Service of a set serves as long as any of its servers does.
+        "test_a_balancer_ends_with_the_replica_that_carries_it": "replicas.balancer_serves",
         # The services are the cluster's: they outlive Ramet.
         "test_all_servers_are_stopped_at_once": "host.stop_all",
     }

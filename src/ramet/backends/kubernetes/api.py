@@ -208,8 +208,13 @@ class Api:
                 self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
             ).text.splitlines()
 
-    def run(self, pod: str, command: Sequence[str], stdin: str | BinaryIO = "", timeout_seconds: float = 60.0) -> str:
-        """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
+    def run(
+        self, pod: str, command: Sequence[str], stdin: str | BinaryIO | None = None, timeout_seconds: float = 60.0
+    ) -> str:
+        """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails.
+
+        One that does not read its input must get none: it may have ended before the input was sent.
+        """
         with _errors(f"{command[0]} in pod {pod}"):
             answer = self.client.exec(
                 pod,

@@ -33,7 +33,6 @@ _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only th
 _UNLOGGED = (
     "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
 )
-_WRITTEN_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,8 @@ class KubernetesRestore:
 
     def snapshot_ids(self, service_id: str) -> frozenset[str] | None:
         found = self.place.api.find(VolumeSnapshot, names.labels_of(service_id))
-        ids = frozenset(one.metadata.labels.get(names.SNAPSHOT_LABEL, "") for one in found) - {""}
+        kept = [one for one in found if one.metadata.deleted_at is None]
+        ids = frozenset(one.metadata.labels.get(names.SNAPSHOT_LABEL, "") for one in kept) - {""}
         return ids if ids or self.place.cluster_of(service_id) is not None else None
 
     def discard_wal(self, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
@@ -218,9 +218,7 @@ class KubernetesRestore:
 
     def written_since(self, server: Server, snapshot: Snapshot | SnapshotFacts) -> int | None:
         try:
-            found = self.place.reports.of(server.service_id, _WRITTEN_SECONDS)
-            if found.next_xid < snapshot.next_xid:  # it is older than the snapshot
-                found = self.place.reports.of(server.service_id, 0)
+            found = self.place.reports.of(server.service_id, 0)
         except Unavailable:
             return None
         return 0 if found.next_xid == snapshot.next_xid else max(1, found.wal_bytes - lsn_number(snapshot.end_lsn))
