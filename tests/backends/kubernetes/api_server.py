@@ -27,7 +27,7 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping
 from wsproto.utilities import LocalProtocolError
 
 from harness.kubernetes.certificates import Pair
-from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.api import AFTER_INPUT, Api
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.shared_tls import SharedSocket
 from ramet.backends.kubernetes.site import Site
@@ -253,7 +253,8 @@ class _Exec:
     def __init__(self, handler: _Handler, pod: str, query: dict[str, list[str]]) -> None:
         self._handler = handler
         self._pod = pod
-        self._command = query["command"]
+        words, prefix = query["command"], list(AFTER_INPUT)
+        self._command = words[len(prefix) :] if words[: len(prefix)] == prefix else words
         self._has_input = query.get("stdin") == ["true"]
         self._socket = Connection(ConnectionType.SERVER)
         self._lock = threading.Lock()
@@ -273,12 +274,9 @@ class _Exec:
             if self._command[0] == "perl":
                 self._end(self._run_here())
             else:
-                self._answer(*self._handler.server.cluster.answer(self._pod, self._command, self._input()))
+                given = b"".join(self._messages()).decode(errors="replace") if self._has_input else ""
+                self._answer(*self._handler.server.cluster.answer(self._pod, self._command, given))
             self._write(self._socket.send(CloseConnection(code=1000)))
-
-    def _input(self) -> str:
-        """Return all that the program gets to read."""
-        return b"".join(self._messages()).decode(errors="replace") if self._has_input else ""
 
     def _answer(self, out: str, errors: str, code: int) -> None:
         self._write(self._socket.send(Message(b"\1" + out.encode())))

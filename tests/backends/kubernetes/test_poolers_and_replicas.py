@@ -32,7 +32,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[MADE]:
     monkeypatch.setattr(poolers.KubernetesPoolers, "check_database", lambda self, server: None)
     with in_cluster() as (found, place):
         found.answer = lambda pod, command, stdin: (
-            report(follows=True) if command[0] == "sh" else "t\n",
+            report(follows=True) if "pg_stat_archiver" in stdin else "t\n",
             "fe_sendauth: no password supplied",
             int("-wXAtc" in command),
         )

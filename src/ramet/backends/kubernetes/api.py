@@ -37,6 +37,9 @@ _TIMEOUT_SECONDS = 10.0
 _MESSAGE_BYTES = 1024 * 1024
 _CHANNELS = ["v5.channel.k8s.io"]
 _ROOT = "/api/v1/namespaces/{}/pods/{}/{}"
+# The client loses what a program prints before the connection is its own, and fails if a program ends before its input
+# was closed. So a program that reads no input begins when its input ends.
+AFTER_INPUT = ("sh", "-c", 'cat >/dev/null; exec "$@"', "sh")
 _Kind = TypeVar("_Kind", bound=Object)
 _Global = TypeVar("_Global", StorageClass, SnapshotClass, Node)
 
@@ -211,10 +214,9 @@ class Api:
     def run(
         self, pod: str, command: Sequence[str], stdin: str | BinaryIO | None = None, timeout_seconds: float = 60.0
     ) -> str:
-        """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails.
-
-        One that does not read its input must get none: it may have ended before the input was sent.
-        """
+        """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
+        if stdin is None:
+            command, stdin = (*AFTER_INPUT, *command), ""
         with _errors(f"{command[0]} in pod {pod}"):
             answer = self.client.exec(
                 pod,
@@ -312,7 +314,7 @@ def _errors(what: str) -> Iterator[None]:
         yield
     except ApiError as error:
         raise _refused(what, error) from error
-    except (httpx2.HTTPError, HTTPXWSException, LocalProtocolError, ValueError) as error:
+    except (httpx2.HTTPError, HTTPXWSException, LocalProtocolError, TimeoutError, ValueError) as error:
         raise Unseen(
             "KUBERNETES_UNREACHABLE", f"The API server of Kubernetes did not answer about {what}", str(error)
         ) from error
