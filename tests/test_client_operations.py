@@ -26,6 +26,7 @@ SAMPLES: dict[str, object] = {
     "environment": Environment.DEV,
     "password": Secret("x"),
     "source_password": Secret("x"),
+    "secret_key": Secret("x"),
     "begin": NOW,
     "end": NOW,
     "replica_count": 0,

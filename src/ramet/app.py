@@ -29,6 +29,7 @@ from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.certificates import Authority, issue_for_http, open_authority
 from ramet.backends.local.inventory import LocalInventory
 from ramet.backends.local.off_host.archive import installation_id
+from ramet.client.elsewhere import open_elsewhere
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
@@ -58,6 +59,7 @@ from ramet.model.restore_window import RestoreSettings
 from ramet.monitoring.loop_lag import watch_loop
 from ramet.monitoring.monitoring import Monitoring, open_monitoring
 from ramet.monitoring.scrape import Access, Scrape
+from ramet.moves.procedure import Move
 from ramet.operations.schedule import Duty, Schedule
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
@@ -152,13 +154,14 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     """Put a runtime together over an open store and backend."""
     trusted = TrustedTime(settings.data_dir / "clock.json")
     tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds), trusted.now)
-    procedures = all_procedures(tools, timedelta(days=settings.window_days))
+    window, key = timedelta(days=settings.window_days), root_key(settings)
+    move = Move(tools, window, open_elsewhere, _authority(backend), key)
+    procedures = [*all_procedures(tools, window), move.procedure()]
     monitoring = open_monitoring(__version__, settings.traces_url)
     worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step)
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
-    key = root_key(settings)
     plane = Plane(
         store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings), authority=_authority(backend)
     )

@@ -294,7 +294,7 @@ def test_no_values_of_the_fields_of_a_request_make_a_fault(
     codes: Counter[str] = Counter()
     service_id = next((each["service_id"] for each in changing.listed() if each["status"] == "READY"), "")
     names = {"project_id": changing.tenant.project.id, "service_id": service_id or changing.ready()["service_id"]}
-    names |= {"vpc_id": "1", "peering_id": "1", "replica_set_id": "a000000000"}
+    names |= {"vpc_id": "1", "peering_id": "1", "replica_set_id": "a000000000", "move_id": "a000000000"}
     url = BASE_PATH + path.format(**names, **_others(changing, path))
 
     @settings(max_examples=60, deadline=None, database=None, derandomize=True)

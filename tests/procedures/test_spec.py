@@ -9,13 +9,15 @@ import pytest
 
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.model.procedures import SPECS, ProcedureName
+from ramet.moves.procedure import Move
 from ramet.operations.procedure import Procedure
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.procedures.spec import submit
 from ramet.procedures.state import STATES, Interrupting
 
-PROCEDURES = all_procedures(Tools(None, MemoryBackend(), None), timedelta(days=7))  # type: ignore[arg-type]
+_TOOLS = Tools(None, MemoryBackend(), None)  # type: ignore[arg-type]
+PROCEDURES = [*all_procedures(_TOOLS, timedelta(days=7)), Move(_TOOLS).procedure()]
 
 
 def test_every_name_has_a_spec_a_state_and_a_procedure() -> None:

@@ -41,6 +41,7 @@ from ramet.api.routes.life_spans import life_spans_router
 from ramet.api.routes.logins import logins_router
 from ramet.api.routes.logs import logs_router
 from ramet.api.routes.metrics import metrics_router
+from ramet.api.routes.moves import moves_router
 from ramet.api.routes.operations import operations_router
 from ramet.api.routes.poolers import poolers_router
 from ramet.api.routes.replica_sets import replicas_router
@@ -67,6 +68,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     imports_router,
     upgrades_router,
     following_router,
+    moves_router,
     life_spans_router,
     restore_router,
     restores_router,

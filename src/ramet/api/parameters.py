@@ -22,6 +22,7 @@ ServiceId = Annotated[str, PathParameter(description="Identifier of the service.
 SetId = Annotated[str, PathParameter(description="Identifier of the read replica set.", schema_extra=_ID)]
 SnapshotId = Annotated[str, PathParameter(description="Identifier of the snapshot.", schema_extra=_ID)]
 RestoreId = Annotated[str, PathParameter(description="Identifier of the restore.", schema_extra=_ID)]
+MoveId = Annotated[str, PathParameter(description="Identifier of the move.", schema_extra=_ID)]
 UpgradeId = Annotated[str, PathParameter(description="Identifier of the upgrade.", schema_extra=_ID)]
 PublicKeyInPath = Annotated[str, PathParameter(description="Public key.", schema_extra={"pattern": "^RK[A-Z0-9]{18}$"})]
 LoginRole = Annotated[

@@ -16,6 +16,7 @@ from ramet.client.imports import Imports
 from ramet.client.insight import Insight
 from ramet.client.keys import Keys
 from ramet.client.life_spans import Keeping, LifeSpans
+from ramet.client.moves import MovesElsewhere
 from ramet.client.observation import Observation
 from ramet.client.replica_sets import ReplicaSets
 from ramet.client.replication import Replications
@@ -41,6 +42,7 @@ class Client(
     Imports,
     Followers,
     MajorUpgrades,
+    MovesElsewhere,
     Restore,
     RestoresInPlace,
     Archives,

@@ -6,6 +6,7 @@ from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
+from ramet.model.service import ServiceType
 from ramet.model.upstream import FollowMethod
 
 
@@ -27,6 +28,7 @@ class Followers(Connection):
         memory_gbs: str | None = None,
         environment: Environment = Environment.DEV,
         pg_major: int | None = None,
+        service_type: ServiceType | None = None,
         keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
@@ -39,6 +41,7 @@ class Followers(Connection):
             "environment_tag": environment,
             **given(root_certificate=root_certificate, slot=slot, create_slot=create_slot, archive=archive),
             **given(method=method, cpu_millis=cpu_millis, memory_gbs=memory_gbs, pg_major=pg_major),
+            **given(service_type=service_type),
             **kept_fields(keeping),
         }
         return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
@@ -51,8 +54,17 @@ class Followers(Connection):
         return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
 
     def promote_service(
-        self, service_id: str, *, wait_for_lsn: str | None = None, drain: bool = False, neutralize: bool = False
+        self,
+        service_id: str,
+        *,
+        wait_for_lsn: str | None = None,
+        drain: bool = False,
+        neutralize: bool = False,
+        take_place: bool | None = None,
     ) -> Service:
-        """Ask for the promotion of a service that follows a source."""
-        body = {"drain": drain, "neutralize": neutralize, **given(wait_for_lsn=wait_for_lsn)}
+        """Ask for the promotion of a service that follows a source.
+
+        With `take_place` it is the service of another Ramet that it follows, from then on.
+        """
+        body = {"drain": drain, "neutralize": neutralize, **given(wait_for_lsn=wait_for_lsn, take_place=take_place)}
         return self.call("POST", self.path(service_id, "promote"), Service, body)

@@ -1,5 +1,7 @@
 """Finding the service that a verb is about, and claiming it for an operation."""
 
+from itertools import chain, count
+
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +11,7 @@ from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import set_is_visible
-from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of
+from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of, suffixed
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import operations, replica_sets, services
@@ -81,6 +83,14 @@ def claim(
     if held is not None:
         services.add_hold(tx, held, operation_id)
     return find_service(plane, tx, service.project_id, service.id)
+
+
+def unused_name(plane: Plane, tx: sa.Connection, service: Service, why: str) -> str:
+    """Return a name for what was of a service until now, with the time, that no service of the project has."""
+    taken = {one.name for one in services.all_live_services(tx) if one.project_id == service.project_id}
+    suffix = f"-{why}-{plane.clock():%Y%m%d-%H%M%S}"
+    suffixes = chain([suffix], (f"{suffix}-{number}" for number in count(2)))
+    return next(name for each in suffixes if (name := suffixed(service.name, each)) not in taken)
 
 
 def check_writable(service: Service, verb: str) -> None:

@@ -1,8 +1,12 @@
-"""The protection of a service from being deleted, reset or restored, by anybody and by its life span."""
+"""The protection of a service from being deleted, reset or restored, by anybody and by its life span.
+
+A PROD service needs its name to confirm what replaces its data or takes it away.
+"""
 
 from ramet.control.lookup import changeable_service
 from ramet.control.plane import Plane
-from ramet.errors import WrongState
+from ramet.errors import Invalid, WrongState
+from ramet.model.environment import Environment
 from ramet.model.service import Service
 from ramet.store import services
 
@@ -22,4 +26,14 @@ def check_unprotected(service: Service, verb: str) -> None:
             "PROTECTED",
             f"Service {service.id} ({service.name}) is protected, and {verb} would lose what it has",
             "Remove its protection first, with 'ramet service unprotect' or setProtection.",
+        )
+
+
+def check_confirmed(service: Service, confirm: str | None, why: str) -> None:
+    """Raise Invalid for a PROD service whose name was not sent; `why` says what would happen to it."""
+    if service.environment is Environment.PROD and (confirm or "").split() != service.name.split():
+        raise Invalid(
+            "CONFIRMATION_REQUIRED",
+            f"Service {service.id} is a PROD service, and {why}",
+            f"Send confirm with its name: {service.name!r}.",
         )

@@ -95,6 +95,8 @@ def _is_news(service: Service, found: Following) -> bool:
     known = service.following
     if known is None or abs(found.observed_at - known.observed_at) >= _RECORD_EVERY:
         return True
+    if found.problem is not None and found.replayed_lsn != known.replayed_lsn:
+        return True  # whoever has stopped the source waits until all of it is here
     return (
         known.problem != found.problem if found.problem is None else not (known.problem or "").startswith(found.problem)
     )

@@ -14,6 +14,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted
 from ramet.control.services import accept_new, checked_request
+from ramet.endpoints import DATABASE
 from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
 from ramet.followers.report import judge
@@ -30,6 +31,7 @@ from ramet.store import operations
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _ARCHIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_PLATFORM_ROLE = "ramet"
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
@@ -94,11 +96,19 @@ def follow_service(
 
 
 def promote_service(
-    plane: Plane, project_id: str, service_id: str, *, lsn: str | None, drain: bool, neutralize: bool
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    *,
+    lsn: str | None,
+    drain: bool,
+    neutralize: bool,
+    takes_place: bool = False,
 ) -> Service:
     """Accept the promotion of a service that follows a source; it serves reads until the end of recovery.
 
     With `lsn` it waits until that is replayed, with `drain` until the source was shut down and all of it is here.
+    With `takes_place` it is the service of another Ramet that it follows, from then on.
     """
     if lsn is not None and _LSN.fullmatch(lsn) is None:
         raise Invalid("INVALID_FIELD", f"wait_for_lsn must be of the form 16/B374D848 (got {lsn[:32]!r})")
@@ -112,15 +122,34 @@ def promote_service(
             interrupted, activity = activity.operation_id, None
         if status_of(service) not in (Status.READY, Status.UNSTABLE) or activity is not None or service.failed_at:
             raise wrong_state(service, "promote", (Status.READY,))
-        if not is_standby(service) and (lsn is not None or drain or neutralize):
+        if takes_place:
+            _check_is_copy_of_service(service, neutralize=neutralize)
+        if not is_standby(service) and (lsn is not None or drain or neutralize or takes_place):
             raise Invalid(
                 "INVALID_FIELD",
-                "wait_for_lsn, drain and neutralize are for the method PHYSICAL",
+                "wait_for_lsn, drain, neutralize and take_place are for the method PHYSICAL",
                 "Stop the writers of the source, then promote without them: what it has committed is awaited.",
             )
         procedure = ProcedureName.PROMOTE if is_standby(service) else ProcedureName.PROMOTE_LOGICAL
         return claim(
-            plane, tx, service, procedure, PromoteState(lsn=lsn, drain=drain, quiet=neutralize, interrupted=interrupted)
+            plane,
+            tx,
+            service,
+            procedure,
+            PromoteState(lsn=lsn, drain=drain, quiet=neutralize, takes_place=takes_place, interrupted=interrupted),
+        )
+
+
+def _check_is_copy_of_service(service: Service, *, neutralize: bool) -> None:
+    """Raise Invalid for a copy that cannot take the place of its source: that is no service of a Ramet."""
+    source = service.upstream
+    if neutralize:
+        raise Invalid("INVALID_FIELD", "take_place and neutralize exclude each other", "Send one of them.")
+    if source is None or source.bootstrap_role != _PLATFORM_ROLE or source.database != DATABASE:
+        raise Invalid(
+            "NO_SERVICE_FOLLOWED",
+            f"Service {service.id} follows {source}, which is no service of a Ramet, so it cannot take its place",
+            "Promote it without take_place.",
         )
 
 

@@ -30,6 +30,7 @@ class ProcedureName(StrEnum):
     FOLLOW_LOGICAL = "follow_logical"
     PROMOTE_LOGICAL = "promote_logical"
     RESTORE = "restore"
+    MOVE = "move"
     STOP = "stop"
     START = "start"
     RESTART = "restart"
@@ -256,6 +257,24 @@ _SPECS = (
         ),
         Status.UPGRADING,
         deadline_seconds=3600.0,
+    ),
+    Spec(
+        ProcedureName.MOVE,
+        "Move to another Ramet",
+        _steps(
+            "check admit follow catch_up claim settle stop drain promote equip end",
+            check="Ask the other Ramet",
+            admit="Let the other Ramet copy the service",
+            follow="Request a copy there",
+            catch_up="Copy the service there",
+            claim="Wait until the service can be stopped",
+            drain="Wait until the copy has the last changes",
+            promote="Open the service there",
+            equip="Carry its settings over",
+            end="Keep the service here, paused",
+        ),
+        Status.PAUSING,
+        deadline_seconds=_DAY_SECONDS,
     ),
     Spec(
         ProcedureName.STOP,

@@ -28,7 +28,7 @@ class Right(StrEnum):
     CHANGE = "CHANGE"
     """All else that changes services, or makes them."""
     ADMINISTER = "ADMINISTER"
-    """Keys, protection, and who receives events."""
+    """Keys, protection, who receives events, and what leaves for another Ramet."""
 
 
 class Role(StrEnum):
@@ -50,8 +50,8 @@ RIGHTS_OF: Mapping[Role, frozenset[Right]] = {
 _OPERATIONS: Mapping[Right, str] = {
     Right.IDENTIFY: "getAuthInfo getCertificateAuthority getProjects identifyUser logout trackEvent",
     Right.READ: """
-        getActivity getArchive getDeletedServices getForkReport getImportReport getOperations getReplicaSets
-        getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
+        getActivity getArchive getDeletedServices getForkReport getImportReport getMove getMoves
+        getOperations getReplicaSets getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
         getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSettings
         getSnapshots getTables getTopStatements getUpgrade getUpgrades
     """,
@@ -71,8 +71,9 @@ _OPERATIONS: Mapping[Right, str] = {
         updateRestoreSettings updateSettings upgradeService
     """,
     Right.ADMINISTER: """
-        createKey createWebhook deleteWebhook getAudit getKey getKeys getWebhook getWebhookDeliveries getWebhooks
-        redeliverWebhook revokeKey rotateKey rotateWebhookSecret setProtection testWebhook updateKey updateWebhook
+        cancelMove createKey createWebhook deleteWebhook getAudit getKey getKeys getWebhook getWebhookDeliveries
+        getWebhooks moveService redeliverWebhook revokeKey rotateKey rotateWebhookSecret setProtection testWebhook
+        updateKey updateWebhook
     """,
 }
 RIGHTS: Mapping[str, Right] = {name: right for right, names in _OPERATIONS.items() for name in names.split()}

@@ -62,6 +62,7 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     """How far behind its source a service is, as it was observed at `observed_at`.
 
     `complete_until` is a time of the source's clock: everything that was committed before is in the service.
+    `replayed_lsn` is what it has replayed.
     `problem` says why nothing arrives now, with its remedy; None while it streams. `needs_copy`: it cannot catch up,
     and only another copy of the source helps; `copies` are the attempts at that. `has_diverged`: the source has
     lost WAL that the service has, on the same timeline.
@@ -71,6 +72,7 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     lag_bytes: int | None = None
     lag_seconds: float | None = None
     complete_until: datetime | None = None
+    replayed_lsn: str | None = None
     problem: str | None = None
     needs_copy: bool = False
     copies: SourceCopies | None = None

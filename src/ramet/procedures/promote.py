@@ -55,7 +55,7 @@ class Promote(Steps):
     def secure(self, work: Work[PromoteState]) -> Outcome:
         server, take_over = self.tools.server(work), self.tools.backend.followers.take_over
         try:
-            found = take_over(server, neutralize=work.state.quiet)
+            found = take_over(server, neutralize=work.state.quiet, takes_place=work.state.takes_place)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
         state = replace(work.state, taken_over=found | work.state.taken_over)

@@ -85,11 +85,15 @@ class ReplaceCopyState(Interrupting, frozen=True, kw_only=True):
 
 
 class PromoteState(Interrupting, frozen=True, kw_only=True):
-    """Until which LSN it waits, and with `drain` until the source was shut down; `taken_over` is what was changed."""
+    """Until which LSN it waits, and with `drain` until the source was shut down; `taken_over` is what was changed.
+
+    `takes_place`: it is the service of another Ramet that it follows, from then on.
+    """
 
     lsn: str | None = None
     drain: bool = False
     quiet: bool = False
+    takes_place: bool = False
     taken_over: dict[str, Any] = {}
 
 
@@ -186,6 +190,32 @@ class RestoreState(ForkState, frozen=True, kw_only=True):
     stopped_at: datetime | None = None
     stopped_seconds: float | None = None
     is_open: bool = False
+
+
+class MoveState(Interrupting, frozen=True, kw_only=True):
+    """Of a move to another Ramet, whose address is `to_url`; the keys are sealed, and not there when it is over.
+
+    `password` is that of `role`, as which the copy streams. `target_id` is the service there; `end_lsn` is where the
+    service ends here. From the time when `is_decided`, only the other Ramet can say where the service is.
+    `kept_as` is the name that the service gets here. `address` is the endpoint there.
+    """
+
+    to_url: str
+    public_key: str
+    secret_key: str | None
+    authority: str
+    password: str | None
+    name: str
+    kept_as: str
+    to_project_id: str = ""
+    role: str = ""
+    target_id: str | None = None
+    end_lsn: str | None = None
+    is_decided: bool = False
+    stopped_at: datetime | None = None
+    stopped_seconds: float | None = None
+    address: tuple[str, int] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class RecoverState(RecoveryState, frozen=True, kw_only=True):
@@ -297,6 +327,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.FOLLOW_LOGICAL: ImportState,
     ProcedureName.PROMOTE_LOGICAL: PromoteState,
     ProcedureName.RESTORE: RestoreState,
+    ProcedureName.MOVE: MoveState,
     ProcedureName.STOP: Interrupting,
     ProcedureName.START: Interrupting,
     ProcedureName.RESTART: Restartable,

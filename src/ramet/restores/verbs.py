@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -13,10 +12,10 @@ from msgspec.structs import asdict
 from ramet.control.admission import Wanted, capacity_of, check_admission
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
-from ramet.control.lookup import check_independent, check_not_restored, find_service, wrong_state
+from ramet.control.lookup import check_independent, check_not_restored, find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
-from ramet.control.protection import check_unprotected
+from ramet.control.protection import check_confirmed, check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
 from ramet.errors import Error, Forbidden, Invalid, NotFound
@@ -25,7 +24,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.rights import Role
-from ramet.model.service import Service, check_name, is_down, status_of, suffixed
+from ramet.model.service import Service, check_name, is_down, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
 from ramet.procedures.restore_in_place import RESET, REWIND, STATE_OF
@@ -212,7 +211,7 @@ def _accept(
             snapshot_id=new_id(),
             previous_id=new_id(),
             pg_major=current.pg_major,
-            previous_name=_name_of_previous(plane, tx, current) if request.keeps else None,
+            previous_name=unused_name(plane, tx, current, "before-restore") if request.keeps else None,
             free_ports=tuple(ports),
             target_text=wanted.target_time,
             key=None if key is None else _digest(key),
@@ -228,24 +227,11 @@ def _accept(
     return _shown(accepted)
 
 
-def _name_of_previous(plane: Plane, tx: sa.Connection, service: Service) -> str:
-    """Return a name for the state before that no service of the project has."""
-    taken = {one.name for one in services.all_live_services(tx) if one.project_id == service.project_id}
-    suffix = f"-before-restore-{plane.clock():%Y%m%d-%H%M%S}"
-    suffixes = chain([suffix], (f"{suffix}-{number}" for number in count(2)))
-    return next(name for each in suffixes if (name := suffixed(service.name, each)) not in taken)
-
-
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
     """Raise when the data of a service must not be replaced now."""
     _check_service(service, verb)
     check_not_restored(tx, service)
-    if service.environment is Environment.PROD and (confirm or "").split() != service.name.split():
-        raise Invalid(
-            "CONFIRMATION_REQUIRED",
-            f"Service {service.id} is a PROD service, and {verb} replaces its data",
-            f"Send confirm with its name: {service.name!r}.",
-        )
+    check_confirmed(service, confirm, f"{verb} replaces its data")
 
 
 def _check_service(service: Service, verb: str) -> None:

@@ -117,7 +117,9 @@ _RECORD = (
     .values(fence=operation.c.fence + 1, run_set_at=_NOW)
 )
 _KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
-_RELEASE = _RECORD.values(run_at=sa.case((operation.c.cancelled, _NOW), else_=sa.bindparam("due_at"))).returning(
+# One that was canceled during its step is undone at once. An undo that is tried again waits as long as any other.
+_is_to_be_undone = operation.c.cancelled & (operation.c.status == OperationStatus.RUNNING.value)
+_RELEASE = _RECORD.values(run_at=sa.case((_is_to_be_undone, _NOW), else_=sa.bindparam("due_at"))).returning(
     operation.c.cancelled
 )
 

@@ -12,6 +12,7 @@ from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
 from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
+from ramet.model.service import ServiceType
 from ramet.model.upstream import FollowMethod
 
 _REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")
@@ -32,7 +33,7 @@ def follow_database(
     With dry_run nothing is created, and the response is 200 with the report.
     """
     request = FollowRequest(
-        create=create_request(data),
+        create=create_request(data, service_type=data.service_type or ServiceType.POSTGRES),
         **source_fields(data),
         slot=data.slot,
         creates_slot=data.create_slot is True,
@@ -59,6 +60,7 @@ def promote_service(
         lsn=data.wait_for_lsn,
         drain=data.drain is True,
         neutralize=data.neutralize is True,
+        takes_place=data.take_place is True,
     )
     return answer(service_shape(promoted), 202)
 

@@ -337,6 +337,7 @@ def _following(upstream: Upstream, seen: Following | None) -> ServiceFollowing:
         seen.lag_bytes,
         seen.lag_seconds,
         seen.complete_until,
+        seen.replayed_lsn,
         seen.problem,
     )
 

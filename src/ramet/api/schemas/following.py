@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
 from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
+from ramet.model.service import ServiceType
 from ramet.model.upstream import FollowMethod
 
 FollowedMajor = Annotated[
@@ -15,6 +16,9 @@ FollowedMajor = Annotated[
         description="A PostgreSQL major version, such as 18; with PHYSICAL only that of the source. By default one that"
         " suits the source."
     ),
+]
+FollowedType = Annotated[
+    ServiceType, Meta(description="One of POSTGRES, TIMESERIESDB, VECTOR: the type of the source; POSTGRES by default.")
 ]
 Slot = Annotated[
     str,
@@ -66,6 +70,7 @@ class ServiceFollow(KeptBody, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_gbs: Memory | None = None
     environment_tag: Tag | None = None
     pg_major: FollowedMajor | None = None
+    service_type: FollowedType | None = None
 
 
 class FollowReport(Struct, frozen=True, omit_defaults=True):
@@ -78,9 +83,19 @@ class FollowReport(Struct, frozen=True, omit_defaults=True):
     findings: list[ImportFinding]
 
 
+TakePlace = Annotated[
+    bool,
+    Meta(
+        description="true or false: the source was a service of another Ramet, and this one is that service from now"
+        " on: all passwords, subscriptions and prepared transactions stay."
+    ),
+]
+
+
 class ServicePromote(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a service stops following its source. By default at once, with what it has received."""
 
     wait_for_lsn: Lsn | None = None
     drain: Drain | None = None
     neutralize: Neutralize | None = None
+    take_place: TakePlace | None = None

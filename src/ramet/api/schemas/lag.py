@@ -20,4 +20,5 @@ class ServiceFollowing(Struct, frozen=True, gc=False, omit_defaults=True):
         Annotated[datetime, Meta(tz=True, description="By the source's clock: what was committed before this is here.")]
         | None
     ) = None
+    replayed_lsn: Annotated[str, Meta(description="Everything of the source until this LSN is here.")] | None = None
     problem: Annotated[str, Meta(description="Why nothing arrives now, and what to do.")] | None = None

@@ -108,10 +108,12 @@ class Followers(Protocol):
     def promote(self, server: Server, timeout_seconds: float) -> bool:
         """End recovery: from then on the server can be written to. False: recovery has not ended; call it again."""
 
-    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+    def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         """Give a promoted server the platform's roles, database name and credentials; return what was changed.
 
-        Login roles keep their passwords unless `neutralize`. Clients are kept out until it is opened.
+        Login roles keep their passwords unless `neutralize`. With `takes_place` the source was a service of another
+        Ramet, and this one is that from now on: the admin keeps its password, and subscriptions stay, too.
+        Clients are kept out until it is opened.
         """
 
     def discard(self, service_id: str) -> str | None:

@@ -1,10 +1,11 @@
-"""Logical replication from a server: who may, and the slots that retain WAL for it."""
+"""What servers elsewhere read of a server: who may, the slots that retain WAL for it, and the copy that it moves to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ramet.backends.interface.values import Server
+from ramet.model.passwords import Secret
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,18 @@ class Replication(Protocol):
 
     def permit(self, server: Server) -> None:
         """Let the admin of a serving server replicate logically if its wal_level is logical; otherwise no role may."""
+
+    def admit_copy(self, server: Server, verifier: Secret) -> str:
+        """Let one role stream from a serving server, with the password of `verifier`; return its name.
+
+        It may until `refuse_copy`, also after a restart. Raises Unavailable when the server does not serve.
+        """
+
+    def refuse_copy(self, server: Server) -> None:
+        """Let that role stream no more, and remove it: at once, or when a server that is stopped starts again."""
+
+    def end_lsn(self, server: Server) -> str | None:
+        """Return where the WAL of a stopped server ends: the LSN of its last checkpoint.
+
+        None: it was not shut down in order, so that nobody can tell whether a copy has all of it.
+        """

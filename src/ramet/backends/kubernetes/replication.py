@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes.absent import refuse
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.local.replication import LIMIT, SLOTS
 from ramet.backends.local.sql import roles
+from ramet.model.passwords import Secret
 
 _MIB = 1024**2
+_MOVES = "copies of services for another Ramet: they cannot be moved"
 _OF_STANDBYS = "_cnpg_"  # the operator makes and drops these slots
 
 
@@ -34,3 +37,12 @@ class KubernetesReplication:
         self.place.check_runs(server)
         with self.place.connect(server) as connection, connection.transaction():
             roles.set_admin_replication(connection, server.wal_level)
+
+    def admit_copy(self, server: Server, verifier: Secret) -> str:
+        refuse(_MOVES)
+
+    def refuse_copy(self, server: Server) -> None:
+        """No copy was admitted."""
+
+    def end_lsn(self, server: Server) -> str | None:
+        refuse(_MOVES)

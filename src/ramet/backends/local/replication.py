@@ -1,13 +1,19 @@
-"""Logical replication from the servers of this host."""
+"""What servers elsewhere read of the servers of this host."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
+from ramet.backends.local.server import copies
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, roles
+from ramet.backends.local.sql import connections, mover, roles
+from ramet.backends.local.sql.mover import MOVER_ROLE
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.model.passwords import Secret
 
 _DIRECTORY = "pg_replslot"
 _MIB = 1024**2
@@ -41,6 +47,40 @@ class LocalReplication:
         """Give the admin the attribute REPLICATION, or take it from every role of a tenant."""
         with connections.connect(self.instances.paths(server.service_id)) as connection, connection.transaction():
             roles.set_admin_replication(connection, server.wal_level)
+
+    def admit_copy(self, server: Server, verifier: Secret) -> str:
+        """Create the role, and let pg_hba.conf admit it."""
+        paths = self.instances.paths(server.service_id)
+        with connections.connect(paths) as connection, connection.transaction():
+            mover.let_in(connection, verifier)
+        copies.admit(paths)
+        features = self.instances.features(server)
+        self._change(
+            paths,
+            lambda config: copies.keeping_wal(config, features.slot_wal_mbs),
+            lambda hba: copies.admitting(hba, features.has_tls),
+        )
+        return MOVER_ROLE
+
+    def refuse_copy(self, server: Server) -> None:
+        """Let pg_hba.conf refuse the role, and remove it, unless the server is stopped: then its next opening does."""
+        paths = self.instances.paths(server.service_id)
+        if not copies.refuse(paths) or postgres.running(paths) is None:
+            return
+        self._change(paths, copies.keeping_no_wal, copies.refusing)
+        copies.clear(paths)
+
+    def end_lsn(self, server: Server) -> str | None:
+        """Return the LSN of the checkpoint of its shutdown, by the control file."""
+        program = self.instances.installations.of(server.pg_major).program("pg_controldata")
+        control = read_control_data(program, self.instances.paths(server.service_id).data)
+        return control.checkpoint_lsn if control.is_clean else None
+
+    def _change(self, paths: ServicePaths, config: Callable[[str], str], hba: Callable[[str], str]) -> None:
+        """Change postgresql.conf and pg_hba.conf of a running server, which may be open or closed."""
+        for path, change in ((paths.config_file, config), (paths.hba_file, hba)):
+            files.write(path, change(path.read_text()))
+        postgres.reload(paths)
 
 
 def _names_on_disk(paths: ServicePaths) -> list[str]:

@@ -100,6 +100,7 @@ class MemoryFollowers:
                 lag_bytes=lag,
                 lag_seconds=0.0,
                 complete_until=self.complete_until,
+                replayed_lsn=f"0/{len(volume.rows):X}",
                 problem=self.problem,
                 needs_copy=self.needs_copy,
                 has_diverged=self.has_diverged,
@@ -116,9 +117,9 @@ class MemoryFollowers:
         self._running(server).follows = False
         return True
 
-    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+    def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         self._running(server).secured = True
-        return {"neutralize": neutralize}
+        return {} if takes_place else {"neutralize": neutralize}
 
     def discard(self, service_id: str) -> str | None:
         self.kept.pop(service_id, None)

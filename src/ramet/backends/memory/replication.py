@@ -1,8 +1,9 @@
-"""Replication slots in memory."""
+"""What servers elsewhere read of servers in memory."""
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import MemoryPart
+from ramet.model.passwords import Secret
 from ramet.model.wal_level import WalLevel
 
 _LIMIT_BYTES = 4 * 1024**3
@@ -23,3 +24,19 @@ class MemoryReplication(MemoryPart):
     def permit(self, server: Server) -> None:
         """Note it."""
         self._memory.running(server.service_id).replicates = server.wal_level is WalLevel.LOGICAL
+
+    def admit_copy(self, server: Server, verifier: Secret) -> str:
+        """Note it."""
+        self._memory.running(server.service_id).copied_by = verifier
+        return "pg_ramet_mover"
+
+    def refuse_copy(self, server: Server) -> None:
+        """Forget it; a service that is gone has none."""
+        volume = self._memory.volumes.get(server.service_id)
+        if volume is not None:
+            volume.copied_by = None
+
+    def end_lsn(self, server: Server) -> str | None:
+        """Count the rows of a stopped server."""
+        volume = self._memory.volume(server.service_id)
+        return None if volume.running else f"0/{len(volume.rows):X}"

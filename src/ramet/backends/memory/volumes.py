@@ -29,7 +29,7 @@ class Volume:
     """What a service has on this imaginary host.
 
     `past` are the rows that it had until a time at which they were replaced. Without `has_data` only its snapshots and
-    its past are here.
+    its past are here. `copied_by` is the verifier of the role that a copy may stream as.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Volume:
     archive_delay: str | None = None
     held: bool = False
     slots: set[str] = field(default_factory=set)
+    copied_by: Secret | None = None
     replicates: bool = False
     logins: dict[str, bool] = field(default_factory=dict)
     pg_major: int | None = None

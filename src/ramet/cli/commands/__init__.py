@@ -26,6 +26,8 @@ _SERVICE_COMMANDS = {
     "list": "commands.services:list_services",
     "logs": "commands.logs:show_logs",
     "metrics": "commands.metrics:show_metrics",
+    "move": "commands.moves:move",
+    "moves": "commands.moves:list_moves",
     "optimize": "commands.service_changes:optimize",
     "pooler": "commands.poolers:pooler_group",
     "promote": "commands.following:promote_service",

@@ -69,7 +69,9 @@ def _read(connection: Connection) -> dict[str, Any]:
         )
     machine = _MACHINE.search(words)
     names = [name for (name,) in _rows(connection, _DATABASES)]
-    reserved = connection.execute(_RESERVED, ([PLATFORM_ROLE, POOLER_ROLE], ADMIN_ROLE)).fetchall()
+    # Where Ramet's own role is the source's first superuser, the source is a service: it has the pooler's role, too.
+    reserved_names = [PLATFORM_ROLE] if bootstrap == PLATFORM_ROLE else [PLATFORM_ROLE, POOLER_ROLE]
+    reserved = connection.execute(_RESERVED, (reserved_names, ADMIN_ROLE)).fetchall()
     return {
         "version": version,
         "major": major,

@@ -24,8 +24,9 @@ from ramet.backends.local.server.standby import ROOT_CERTIFICATE, source_directo
 from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
-from ramet.backends.local.sql import connections, foreign
+from ramet.backends.local.sql import adoption, connections, foreign
 from ramet.backends.local.sql.connections import row, value
+from ramet.backends.local.sql.securing import secure_moved
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -187,12 +188,17 @@ class LocalFollowers:
                 time.sleep(0.01)
         return True
 
-    def take_over(self, server: Server, *, neutralize: bool) -> dict[str, Any]:
+    def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         own = replace(server, upstream=None)
         paths = self.instances.paths(server.service_id)
         self.instances.write_configuration(own, Phase.CLOSED)
         postgres.reload(paths)
         sessions.end_all(paths, _SESSIONS_SECONDS)
+        if takes_place:
+            adoption.take_place(paths)
+            if not secure_moved(paths, own):
+                self.instances.renew(server.service_id)
+            return {}
         return self.instances.secure(own, is_new=False, neutralize=neutralize, rotates_all=neutralize)
 
     def discard(self, service_id: str) -> str | None:

@@ -100,6 +100,7 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),
         lag_seconds=round(behind, 3),
         complete_until=reached.complete_until,
+        replayed_lsn=reached.lsn,
         problem=why.problem,
         needs_copy=why.needs_copy,
         has_diverged=why.has_diverged,

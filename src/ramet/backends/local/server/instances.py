@@ -25,7 +25,7 @@ from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.server import configuration, probe
+from ramet.backends.local.server import configuration, copies, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.server.parameters import without_module
@@ -141,6 +141,8 @@ class Instances:
 
     def open(self, server: Server) -> None:
         """Open the server to clients, and return when the endpoint asks them for their password."""
+        paths = self.paths(server.service_id)
+        copies.clear(paths)
         self.write_configuration(server, Phase.OPEN)
         self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
@@ -327,9 +329,13 @@ class Instances:
             superusers=superusers,
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
+        config = configuration.postgresql_conf(server, paths, features, phase)
+        hba = configuration.pg_hba_conf(features, phase)
+        if copies.is_admitted(paths):
+            config, hba = copies.keeping_wal(config, self.slot_wal_mbs), copies.admitting(hba, features.has_tls)
         return (
-            (paths.config_file, configuration.postgresql_conf(server, paths, features, phase)),
-            (paths.hba_file, configuration.pg_hba_conf(features, phase)),
+            (paths.config_file, config),
+            (paths.hba_file, hba),
             (paths.ident_file, configuration.pg_ident_conf(users, phase, superusers)),
         )
 

@@ -19,6 +19,7 @@ _DEMOTE = """
 UPDATE pg_authid SET rolsuper = false, rolreplication = false, rolbypassrls = false
 WHERE oid <> 10 AND (rolsuper OR rolreplication OR rolbypassrls) RETURNING rolname
 """
+_DEMOTE_SUPERUSERS = "UPDATE pg_authid SET rolsuper = false WHERE oid <> 10 AND rolsuper"
 _EXPEL = """
 DELETE FROM pg_auth_members WHERE roleid IN (SELECT oid FROM pg_authid WHERE rolname = ANY(%s))
 """
@@ -80,6 +81,17 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
         _rename_database(connection, found.database)
     foreign.forget(paths)
     return {"superusers_demoted": superusers, "not_reassigned": problems[:_PROBLEMS], "database": found.database}
+
+
+def take_place(paths: ServicePaths) -> None:
+    """Take over a copy of a service, which has the platform's roles already. May run again.
+
+    A service has no other superuser; what only calls itself one may have some.
+    """
+    if foreign.read(paths) is not None:
+        with _connection(paths) as connection:
+            connection.execute(_DEMOTE_SUPERUSERS)
+        foreign.forget(paths)
 
 
 def _connection(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:

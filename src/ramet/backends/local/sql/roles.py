@@ -3,7 +3,7 @@
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, logins, read_only_access, service_roles
+from ramet.backends.local.sql import connections, logins, mover, read_only_access, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
@@ -46,6 +46,7 @@ def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, eve
     service_roles.retire_earlier_roles(connection, wal_level)
     service_roles.ensure_pooler_role(connection)
     logins.disable_all(connection)
+    mover.remove(connection)
     _ensure_admin(connection, verifier, wal_level)
     if not every:
         return 1

@@ -4,7 +4,7 @@ from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, neutralization, read_only_access, roles
+from ramet.backends.local.sql import connections, logins, mover, neutralization, read_only_access, roles, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import DATABASE
 
@@ -31,3 +31,18 @@ def secure_fork(
                 neutralization.disable_telemetry(connection)
             found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
         return found, connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+
+
+def secure_moved(paths: ServicePaths, server: Server) -> bool:
+    """Remove from a copy of a service of another Ramet what belonged to that: its logins, and the role of the copy.
+
+    Passwords, subscriptions and prepared transactions stay, because the service is the same. Return whether
+    `read_only_access` is up to date. May run again.
+    """
+    with connections.connect_inside(paths) as connection:
+        with connection.transaction():
+            mover.remove(connection)
+            service_roles.retire_earlier_roles(connection, server.wal_level)
+            service_roles.ensure_pooler_role(connection)
+            logins.disable_all(connection)
+        return connection.info.dbname == DATABASE and read_only_access.is_current(connection)

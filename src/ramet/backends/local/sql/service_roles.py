@@ -14,6 +14,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.backends.local.sql.mover import MOVER_ROLE
 from ramet.model.wal_level import WalLevel
 
 # Below 12000, FirstUnpinnedObjectId, and not among the oids that PostgreSQL's own roles have (pg_authid.dat).
@@ -63,9 +64,9 @@ def retire_earlier_roles(connection: Connection, wal_level: WalLevel) -> None:
     """
     found = connection.execute(_MADE_BY_EARLIER_RELEASES).fetchall()
     connection.execute(
-        "UPDATE pg_authid SET rolreplication = false WHERE rolreplication AND rolname <> %s"
+        "UPDATE pg_authid SET rolreplication = false WHERE rolreplication AND rolname <> ALL(%s)"
         " AND (%s OR rolname = ANY(%s))",
-        (PLATFORM_ROLE, wal_level is WalLevel.REPLICA, [role for (role,) in found]),
+        ([PLATFORM_ROLE, MOVER_ROLE], wal_level is WalLevel.REPLICA, [role for (role,) in found]),
     )
     for (role,) in found:
         if connection.execute(_READS_VERIFIERS, (role,)).fetchone() == (True,):

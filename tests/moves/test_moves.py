@@ -1,0 +1,315 @@
+"""A service moves to another Ramet: with all of its rows, to one place at a time, and with what it had."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ramet.control.labels import update_labels
+from ramet.control.poolers import enable_pooler
+from ramet.control.protection import set_protection
+from ramet.control.replica_sets import ReplicaSetRequest, create_set
+from ramet.control.replication import set_wal_level
+from ramet.control.services import delete_service, set_environment, start_service
+from ramet.control.sleep import set_sleep
+from ramet.errors import Error, Invalid, WrongState
+from ramet.followers.verbs import promote_service
+from ramet.model.environment import Environment
+from ramet.model.rights import Role
+from ramet.model.service import status_of
+from ramet.model.status import OperationStatus, Status
+from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.moves import procedure as steps
+from ramet.moves.verbs import Move, cancel_move, get_move
+from ramet.operations.procedure import Outcome, Procedure, Wait, Work
+from ramet.operations.worker import Worker
+from ramet.store import operations
+from ramet.store.tables import hold, operation
+from tests import procedure_laws as laws
+from tests.moves.conftest import ROWS, URL, Pair
+
+
+def shown(pair: Pair, move_id: str) -> Move:
+    return get_move(pair.here.plane, pair.here.project.id, pair.moved, move_id)
+
+
+def test_a_service_is_at_the_other_ramet_with_its_rows_and_stays_here_paused(pair: Pair) -> None:
+    service = pair.service()
+    move_id = pair.request(service)
+    pair.work()
+    found, kept, (copy,) = shown(pair, move_id), pair.look(), pair.copies()
+    assert (found.status, found.to_url, found.notes) == (OperationStatus.SUCCEEDED, URL, ())
+    assert (found.target_id, found.address) == (copy.id, (copy.host, copy.port))
+    assert (kept.name, status_of(kept)) == (found.kept_as, Status.PAUSED)
+    assert kept.name.startswith("shop-moved-")
+    assert (copy.name, copy.labels, pair.rows_there()) == ("shop", {}, ROWS)
+    assert pair.places() == ["there"]
+    assert pair.here.backend.volumes[service.id].copied_by is None
+
+
+STEPS = (
+    "check", "admit", "follow", "catch_up", "claim", "settle", "stop", "drain", "promote", "equip", "end",
+)  # fmt: skip
+DECIDED = ("promote", "equip", "end")  # a failure from here on finds the service there, or about to be
+Rewrite = Callable[[Procedure], Procedure]
+
+
+def run(pair: Pair, rewrite: Rewrite) -> Move:
+    """Move a service with the procedure rewritten, and see that it is at one place, with its rows, and nothing else."""
+    service = pair.service()
+    move_id = pair.request(service)
+    worker = Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", rewrite))
+    try:
+        pair.work(worker)
+    except laws.Crash:
+        with pair.here.store.write() as tx:
+            tx.execute(operation.update().values(run_at=0.0))
+        pair.work()
+    found, kept = shown(pair, move_id), pair.look()
+    (place,) = pair.places()
+    if place == "there":
+        assert pair.rows_there() == ROWS
+        assert (status_of(kept), kept.name) == (Status.PAUSED, found.kept_as)
+    else:
+        assert pair.copies() == []
+        assert pair.here.backend.values(service.id) == ROWS
+        assert (status_of(kept), kept.name) == (Status.READY, "shop")
+    assert kept.activity is None
+    assert pair.here.backend.volumes[service.id].copied_by is None
+    with pair.here.store.read() as tx:
+        assert not tx.execute(hold.select()).all()
+    return found
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_run_twice_comes_to_the_same_end(pair: Pair, step: str) -> None:
+    assert run(pair, lambda one: laws.twice(one, step)).status is OperationStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_after_the_effect_of_a_step_comes_to_the_same_end(pair: Pair, step: str) -> None:
+    assert run(pair, lambda one: laws.crashing(one, step)).status is OperationStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failure_at_a_step_leaves_the_service_at_one_place(pair: Pair, step: str, after: bool) -> None:
+    found = run(pair, lambda one: laws.undone_twice(laws.failing(one, step, after=after)))
+    assert found.status is OperationStatus.FAILED
+    is_there = status_of(pair.look()) is Status.PAUSED
+    assert is_there == (step in DECIDED and (step, after) != ("promote", False))
+
+
+def test_what_a_service_has_goes_with_it(pair: Pair) -> None:
+    service = pair.service()
+    plane, project_id = pair.here.plane, pair.here.project.id
+    enable_pooler(plane, project_id, service.id)
+    set_protection(plane, project_id, service.id, protected=True)
+    update_labels(plane, project_id, service.id, {"team": "shop"})
+    set_environment(plane, project_id, service.id, Environment.PROD)
+    set_wal_level(plane, project_id, service.id, WalLevel.LOGICAL)
+    pair.work()
+    found = shown(pair, pair.request(service, name="store"))
+    pair.work()
+    (copy,) = pair.copies()
+    assert (copy.name, copy.environment, copy.protected) == ("store", Environment.PROD, True)
+    assert (copy.labels, wal_level_of(copy.settings)) == ({"team": "shop"}, WalLevel.LOGICAL)
+    assert copy.pooler_port is not None
+    assert shown(pair, found.id).notes == ()
+
+
+def test_what_a_service_cannot_take_along_is_refused_with_all_reasons(pair: Pair) -> None:
+    service = pair.service()
+    plane, project_id = pair.here.plane, pair.here.project.id
+    create_set(plane, project_id, service.id, ReplicaSetRequest("reports", 1, 500, 2))
+    pair.here.backend.volumes[service.id].slots.add("analytics")
+    pair.work()
+    with pytest.raises(WrongState, match=r"read replica sets reports.*replication slots analytics"):
+        pair.request(service)
+
+
+def test_a_service_that_sleeps_is_not_moved(pair: Pair) -> None:
+    service = pair.service()
+    set_sleep(pair.here.plane, pair.here.project.id, service.id, 900)
+    pair.work()
+    with pytest.raises(WrongState, match="falls asleep"):
+        pair.request(service)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"to_url": "ftp://there"}, "must be the URL"),
+        ({"to_url": "http://there.example:8080"}, "could be read on their way"),
+        ({"to_url": "https://key:secret@there.example"}, "contains a user"),
+        ({"to_url": "https://there.example/?a=b"}, "must be the URL"),
+        ({"name": ""}, "name must have"),
+    ],
+)
+def test_an_address_or_a_name_that_cannot_be_is_refused(pair: Pair, fields: dict[str, str], wrong: str) -> None:
+    with pytest.raises(Invalid, match=wrong):
+        pair.request(pair.service(), **fields)
+
+
+def test_a_prod_service_needs_its_name_and_one_move_at_a_time(pair: Pair) -> None:
+    service = pair.service()
+    set_environment(pair.here.plane, pair.here.project.id, service.id, Environment.PROD)
+    with pytest.raises(Invalid, match="is a PROD service, and a move stops it here"):
+        pair.request(service, confirm=None)
+    pair.request(service)
+    with pytest.raises(WrongState, match="is being moved already"):
+        pair.request(service)
+
+
+def test_a_key_that_is_no_admins_there_is_refused_before_anything_is_made(pair: Pair) -> None:
+    key, secret = pair.there.projects.create_key(
+        pair.there.project.id, "other", pair.there.plane.clock(), role=Role.DEVELOPER
+    )
+    move_id = pair.request(pair.service(), public_key=key.public_key, secret_key=secret)
+    pair.work()
+    assert "is no ADMIN there" in (shown(pair, move_id).error or "")
+    assert (pair.places(), pair.copies()) == (["here"], [])
+
+
+def test_the_keys_are_sealed_and_gone_when_it_is_over(pair: Pair) -> None:
+    move_id = pair.request(pair.service())
+    assert pair.there.secret.reveal() not in stored(pair, move_id)
+    pair.work()
+    with pair.here.store.read() as tx:
+        found = operations.get(tx, move_id)
+    assert found is not None
+    assert (found.state["secret_key"], found.state["password"]) == (None, None)
+
+
+def stored(pair: Pair, move_id: str) -> str:
+    with pair.here.store.read() as tx:
+        return repr(tx.execute(operation.select().where(operation.c.id == move_id)).one())
+
+
+def held_at(pair: Pair, step: str) -> tuple[str, list[bool]]:
+    """Begin a move that goes no further than before a step, until the list is emptied."""
+    blocked = [True]
+
+    def rewrite(one: Procedure) -> Procedure:
+        run_step = one.steps[step]
+
+        def wait(work: Work[Any]) -> Outcome:
+            return Wait(5.0, "held by the test") if blocked else run_step(work)
+
+        return replace(one, steps={**one.steps, step: wait})
+
+    move_id = pair.request(pair.service())
+    pair.here.worker = Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", rewrite))
+    pair.work()
+    return move_id, blocked
+
+
+def go_on(pair: Pair, blocked: list[bool], seconds: float = 10.0) -> None:
+    blocked.clear()
+    with pair.here.store.write() as tx:
+        tx.execute(operation.update().where(operation.c.worker.is_(None)).values(run_at=0.0))
+    pair.here.worker.run_until_idle(limit_seconds=seconds)
+
+
+@pytest.mark.parametrize("step", STEPS[:8])
+def test_a_move_that_is_called_off_before_it_is_decided_leaves_the_service_here(pair: Pair, step: str) -> None:
+    move_id, blocked = held_at(pair, step)
+    cancel_move(pair.here.plane, pair.here.project.id, pair.moved, move_id)
+    go_on(pair, blocked)
+    assert shown(pair, move_id).status is OperationStatus.FAILED
+    assert (pair.places(), pair.copies(), pair.look().name) == (["here"], [], "shop")
+
+
+def test_what_is_written_until_the_stop_is_there(pair: Pair) -> None:
+    _, blocked = held_at(pair, "stop")
+    pair.here.backend.commit(pair.moved, "last")
+    go_on(pair, blocked)
+    assert pair.rows_there() == [*ROWS, "last"]
+
+
+def test_nothing_is_written_between_the_stop_here_and_the_opening_there(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "promote")
+    assert pair.places() == []
+    with pytest.raises(Error):
+        pair.here.backend.commit(pair.moved, "late")
+    with pytest.raises(WrongState, match="needs it to be"):
+        start_service(pair.here.plane, pair.here.project.id, pair.moved)
+    go_on(pair, blocked)
+    assert shown(pair, move_id).status is OperationStatus.SUCCEEDED
+
+
+def test_a_copy_that_did_not_receive_the_end_is_not_opened(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    move_id, blocked = held_at(pair, "stop")
+    pair.streams = False
+    pair.here.backend.commit(pair.moved, "last")
+    monkeypatch.setattr(steps, "_DRAIN_WITHIN", -steps._DRAIN_WITHIN)
+    go_on(pair, blocked)
+    assert "has not received the end of this one" in (shown(pair, move_id).error or "")
+    assert (pair.places(), pair.copies()) == (["here"], [])
+    assert pair.here.backend.values(pair.moved) == [*ROWS, "last"]
+
+
+def test_while_nobody_answers_there_the_service_is_opened_nowhere(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "promote")
+    pair.is_away = True
+    go_on(pair, blocked, 0.2)
+    assert pair.places() == []
+    with pytest.raises(WrongState, match="may have opened the service already"):
+        cancel_move(pair.here.plane, pair.here.project.id, pair.moved, move_id)
+    pair.is_away = False
+    pair.work()
+    assert (shown(pair, move_id).status, pair.places()) == (OperationStatus.SUCCEEDED, ["there"])
+
+
+def test_a_move_whose_other_ramet_is_lost_is_given_up_by_an_admin(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "promote")
+    pair.is_away = True
+    cancel_move(pair.here.plane, pair.here.project.id, pair.moved, move_id, target_is_lost=True)
+    go_on(pair, blocked, 1.0)
+    volume = pair.here.backend.volumes[pair.moved]
+    assert (volume.is_open, [row.value for row in volume.rows]) == (True, ROWS)
+    assert pair.look().name == "shop"
+    pair.is_away = False
+    go_on(pair, [])
+    assert (pair.places(), pair.copies()) == (["here"], [])
+
+
+def test_a_move_that_was_given_up_though_the_service_is_open_there_stays_there(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "promote")
+    (copy,) = pair.copies()
+    there = pair.there.plane, pair.there.project.id
+    promote_service(*there, copy.id, lsn=None, drain=True, neutralize=False, takes_place=True)
+    cancel_move(pair.here.plane, pair.here.project.id, pair.moved, move_id, target_is_lost=True)
+    go_on(pair, blocked)
+    assert (pair.places(), pair.rows_there()) == (["there"], ROWS)
+    assert status_of(pair.look()) is Status.PAUSED
+
+
+@pytest.mark.parametrize("step", ["claim", "drain", "promote"])
+def test_a_copy_that_is_deleted_there_leaves_the_service_here(pair: Pair, step: str) -> None:
+    move_id, blocked = held_at(pair, step)
+    (copy,) = pair.copies()
+    delete_service(pair.there.plane, pair.there.project.id, copy.id)
+    assert pair.copies() == []
+    go_on(pair, blocked)
+    assert shown(pair, move_id).status is OperationStatus.FAILED
+    assert pair.places() == ["here"]
+
+
+@pytest.mark.parametrize("step", ["admit", "catch_up", "claim"])
+def test_a_service_that_is_deleted_here_is_moved_nowhere(pair: Pair, step: str) -> None:
+    _, blocked = held_at(pair, step)
+    delete_service(pair.here.plane, pair.here.project.id, pair.moved)
+    go_on(pair, blocked)
+    assert (pair.places(), pair.copies()) == ([], [])
+
+
+def test_a_service_that_was_moved_can_be_started_here_again(pair: Pair) -> None:
+    service = pair.service()
+    pair.request(service)
+    pair.work()
+    start_service(pair.here.plane, pair.here.project.id, service.id)
+    pair.work()
+    assert pair.here.backend.values(service.id) == ROWS
+    assert status_of(pair.look()) is Status.READY
