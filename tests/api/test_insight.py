@@ -28,5 +28,6 @@ def test_tables_are_shown_with_unused_indexes_of_a_database_that_exists(world: W
     found = world.get(world.path(service["service_id"], "tables")).json()
     assert [(one["name"], one["rows"]) for one in found["tables"]] == [("rows", 1)]
     assert [one["name"] for one in found["unused_indexes"]] == ["rows_value"]
-    missing = world.get(world.path(service["service_id"], "tables?database=no'thing"))
-    assert (missing.status_code, missing.json()["code"]) == (404, "DATABASE_NOT_FOUND")
+    for other in ("no'thing", "", "a" * 64, "tsdb%00"):
+        missing = world.get(world.path(service["service_id"], f"tables?database={other}"))
+        assert (missing.status_code, missing.json()["code"]) == (404, "DATABASE_NOT_FOUND")

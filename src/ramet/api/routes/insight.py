@@ -39,7 +39,12 @@ def get_activity(at: ServicePath, limit: Limit = _USUAL) -> Response[Activity]:
     return answer(Activity(msgspec.convert(found, list[Session], from_attributes=True)))
 
 
-Database = Annotated[str, QueryParameter(name="database", min_length=1, max_length=63, description="Its name.")]
+Database = Annotated[
+    str,
+    QueryParameter(
+        name="database", description="The name of a database.", schema_extra={"minLength": 1, "maxLength": 63}
+    ),
+]
 
 
 @read_in_thread("/tables", operation_id="getTables", summary="Get the largest tables, and the unused indexes")

@@ -6,19 +6,40 @@ from typing import cast
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.log_reader import read_log
+from ramet.backends.local.server.parameters import with_own
 from ramet.backends.local.sql.connections import value
 from ramet.errors import Failed, Invalid
+from ramet.model.environment import Environment
 from ramet.model.logs import LogQuery
 from ramet.model.parameters import PARAMETERS
+from ramet.model.passwords import Secret
+from ramet.model.service import ServiceType
+from ramet.model.size import Size
 from tests.backends.contract.grounds import on_this_host
 from tests.backends.local.hosts import connect
 
 
 def with_settings(server: Server, **settings: str) -> Server:
     return replace(server, parameters=tuple(sorted((name.replace("__", "."), one) for name, one in settings.items())))
+
+
+def test_what_auto_explain_knows_is_configured_with_it_and_it_is_loaded_where_it_is_installed() -> None:
+    groups = {"Behaviour": {"session_preload_libraries": '"/module.so"', "work_mem": "4MB"}}
+    plain = Server(
+        "a000000000", ServiceType.POSTGRES, Environment.DEV, Size(), "localhost", 5432, pg_major=16, verifier=Secret("")
+    )
+    server = with_settings(plain, auto_explain__log_analyze="on", max_connections="60", work_mem="7MB")
+    by_major = {major: with_own(groups, replace(server, pg_major=major)) for major in (15, 16)}
+    assert [len(found["Behaviour"]) for found in by_major.values()] == [0, 0]
+    own = by_major[16]["Of the service"]
+    assert own["session_preload_libraries"] == 'auto_explain, "/module.so"'
+    assert set(own) - set(by_major[15]["Of the service"]) == {"auto_explain.log_parameter_max_length"}
+    replica = replace(server, primary=Primary("a000000000", 5432))
+    assert "max_connections" not in with_own(groups, replica)["Of the service"]
+    assert "session_preload_libraries" in with_own(groups, server, explains=False)["Behaviour"]
 
 
 def test_settings_are_tried_applied_online_and_logged_statements_are_masked() -> None:

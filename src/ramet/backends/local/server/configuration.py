@@ -80,7 +80,7 @@ def postgresql_conf(server: Server, paths: ServicePaths, features: Features, pha
         "Log": _log(paths),
         "Behaviour": _behaviour(server, features, phase),
     }
-    groups = with_own(groups, server.parameters, is_replica=server.primary is not None, explains=features.explains)
+    groups = with_own(groups, server, explains=features.explains)
     if server.primary is not None:
         groups["Following"] = following(server.primary, paths)
     if server.upstream is not None:

@@ -1,16 +1,19 @@
 """The settings of PostgreSQL that a service has of its own, in the configuration of its server."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+
+from ramet.backends.interface.values import Server
 
 _PRELOAD = "session_preload_libraries"
 _AUTO_EXPLAIN = "auto_explain"
 # Values of parameters may be passwords. What is logged of a statement is masked when it is read.
 _LOG = {"log_parameter_max_length": "0"}
 _LOG_OF_PLANS = {f"{_AUTO_EXPLAIN}.log_parameter_max_length": "0"}
+_LOG_OF_PLANS_SINCE = 16  # before, auto_explain logs no parameters, and warns each client of this setting
 
 
 def with_own(
-    groups: Mapping[str, Mapping[str, str]], own: Iterable[tuple[str, str]], *, is_replica: bool, explains: bool
+    groups: Mapping[str, Mapping[str, str]], server: Server, *, explains: bool = True
 ) -> dict[str, dict[str, str]]:
     """Return groups of settings, of which those that the service has of its own replace others.
 
@@ -18,12 +21,16 @@ def with_own(
     max_connections: its own is the largest that a primary may have. Where the installation does not have auto_explain,
     so that it `explains` nothing, it is not loaded: no session could begin.
     """
-    settings = {name: value for name, value in own if not (is_replica and name == "max_connections")}
+    left_out = () if server.primary is None else ("max_connections",)
+    settings = {name: value for name, value in server.parameters if name not in left_out}
     if not settings:
         return {title: dict(group) for title, group in groups.items()}
     explained = explains and any(name.startswith(f"{_AUTO_EXPLAIN}.") for name in settings)
     preloaded = [value for group in groups.values() for name, value in group.items() if name == _PRELOAD]
-    settings |= {**_LOG, **(_LOG_OF_PLANS | {_PRELOAD: ", ".join([_AUTO_EXPLAIN, *preloaded])} if explained else {})}
+    settings |= _LOG
+    if explained:
+        settings |= {_PRELOAD: ", ".join([_AUTO_EXPLAIN, *preloaded])}
+        settings |= _LOG_OF_PLANS if server.pg_major >= _LOG_OF_PLANS_SINCE else {}
     kept = {title: {n: v for n, v in group.items() if n not in settings} for title, group in groups.items()}
     return {**kept, "Of the service": settings}
 
