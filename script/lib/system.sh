@@ -24,10 +24,10 @@ system_packages() {
     have pgbouncer || missing+=(pgbouncer)
     have btrfs || missing+=(btrfs-progs)
     have mkfs.xfs || missing+=(xfsprogs)
-    have faketime || missing+=(faketime)  # only proofs and tests need it: they step the clock of their processes
+    $for_demo || have faketime || missing+=(faketime)  # only proofs and tests need it: they step the clock of their processes
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     install_pgvector
-    install_browser
+    $for_demo || install_browser
 }
 
 install_browser() {  # only the tests and the pictures of the console need it; Ubuntu has it as a snap, which is not used
@@ -63,9 +63,9 @@ report_missing() {  # an ordinary user, or no apt: say what is not there and wha
     [ -n "$(newest_server)" ] || say "$who, and no PostgreSQL server is installed: the wheel PostgreSQL is used (no TLS: set RAMET_PLAINTEXT_ENDPOINTS=on to create services, for this host alone)"
     have pgbouncer || say "$who, and PgBouncer (package pgbouncer) is missing: services have no pooler"
     have mkfs.xfs || say "$who, and mkfs.xfs (package xfsprogs) is missing: no XFS pool can be made"
-    have faketime || say "$who, and faketime is missing: the tests that step the clock are skipped"
+    $for_demo || have faketime || say "$who, and faketime is missing: the tests that step the clock are skipped"
     have btrfs || say "$who, and btrfs (package btrfs-progs) is missing: no btrfs snapshots"
-    have chromium || say "$who, and chromium is missing: the console's tests in a browser are skipped"
+    $for_demo || have chromium || say "$who, and chromium is missing: the console's tests in a browser are skipped"
     if [ "$(id -u)" -ne 0 ]; then
         say "not root: forks share blocks only where the data directory's file system can (XFS, btrfs), else they are plain copies;" \
             "cpu and memory limits are not applied"
