@@ -12,6 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import service_command
+from ramet.cli.ui.output import say
 from ramet.client import Client
 from ramet.endpoints import address
 from ramet.errors import Failed, Invalid
@@ -51,7 +52,10 @@ def show_changes(client: Client, service: Service, markdown: bool) -> None:
     with throwaway_fork(client, parent) as fresh:
         before = _tables_of(client, fresh.service)
     changed = list(difflib.unified_diff(before, after, parent.name, service.name, lineterm="", n=_CONTEXT_LINES))
-    click.echo(_comment(service, parent.name, changed) if markdown else "\n".join(changed))
+    if markdown or changed:
+        click.echo(_comment(service, parent.name, changed) if markdown else "\n".join(changed))
+    else:
+        say(f"The tables of {service.name} are those of {parent.name}.")
 
 
 def _tables_of(client: Client, service: Service) -> list[str]:

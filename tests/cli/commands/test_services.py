@@ -65,6 +65,13 @@ def test_a_fork_is_as_of_now_unless_another_restore_point_is_chosen(terminal: Te
     assert "present" in terminal.ramet("ls").out
 
 
+def test_a_connection_string_has_the_form_that_a_program_wants(terminal: Terminal) -> None:
+    terminal.made("service", "create", "formed")
+    assert terminal.ramet("db", "url", "formed").out.startswith("postgresql://")
+    said = terminal.ramet("db", "url", "formed", "--format", "jdbc", "--with-password")
+    assert (said.code, said.out.startswith("jdbc:postgresql://localhost:"), "password=" in said.out) == (0, True, True)
+
+
 def test_a_list_is_sorted_and_filtered(terminal: Terminal) -> None:
     for name in ("zebra", "ape"):
         terminal.made("service", "create", name, "--label", "kind=animal")

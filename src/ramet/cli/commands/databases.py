@@ -30,13 +30,13 @@ _role_option = click.option("--role", default=ADMIN, show_default=True, help="Ro
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(ConnectionFormat),
-    default=ConnectionFormat.URI,
-    show_default="uri",
+    type=click.Choice([one.value for one in ConnectionFormat]),
+    default=ConnectionFormat.URI.value,
+    show_default=True,
     help="For which program: a URI for psql and drivers, or a string or a line of code for another one.",
 )
 def show_connection_string(
-    client: Client, service: Service, with_password: bool, pooled: bool, role: str, format_: ConnectionFormat
+    client: Client, service: Service, with_password: bool, pooled: bool, role: str, format_: str
 ) -> None:
     """Print a connection string. It is a URI for psql and drivers, unless --format says otherwise.
 
@@ -59,7 +59,9 @@ def show_connection_string(
             f"The password of {address(endpoint.host, endpoint.port)} is not saved in {passwords_path()}",
             "'ramet service create' and 'ramet service fork' save it there for the user who runs them.",
         )
-    click.echo(connection_in(format_, connection_string(endpoint, password, role, _database_of(service))))
+    click.echo(
+        connection_in(ConnectionFormat(format_), connection_string(endpoint, password, role, _database_of(service)))
+    )
 
 
 @click.command("connect", context_settings={"ignore_unknown_options": True})
