@@ -32,6 +32,7 @@ from ramet.backends.local.off_host.archive import installation_id
 from ramet.client.elsewhere import open_elsewhere
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
+from ramet.control.duties.addresses import move_services
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.health import Health
@@ -332,6 +333,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("upgrades", 60.0, Upgrades(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
+        Duty("addresses", 2.0, partial(move_services, plane), at_start=False),
         Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
         Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),

@@ -41,8 +41,8 @@ def _matching(wanted: str, pattern: str) -> _Kind:
     return _Kind(wanted, read)
 
 
-def _read_host(text: str) -> str:
-    """Return a host name, or an address without the brackets that IPv6 has in URLs."""
+def read_host(text: str) -> str:
+    """Return a host name, or an address without the brackets that IPv6 has in URLs. Raises ValueError."""
     try:
         return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
     except ValueError:
@@ -98,7 +98,7 @@ def _read_egress(text: str) -> str:
     return text if text in ("allow", "deny") else ",".join(_read_networks(text))
 
 
-_HOST_NAME = _Kind("a host name or an address", _read_host)
+_HOST_NAME = _Kind("a host name or an address", read_host)
 _DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
 _FILE = _Kind("an existing file", _read_file)
 _CERTIFICATE = _Kind("auto, or an existing file", _read_certificate)

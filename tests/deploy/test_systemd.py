@@ -37,3 +37,13 @@ def test_stopping_ramet_leaves_the_databases_alone_and_stopping_the_host_ends_th
     assert "ramet-databases.service" in ramet["Unit"]["After"].split()
     assert databases["Service"]["ExecStop"] == "/opt/ramet/.venv/bin/ramet down"
     assert ramet["Service"]["EnvironmentFile"] == databases["Service"]["EnvironmentFile"]
+
+
+def test_the_halves_of_ramet_exclude_the_whole_and_stop_before_the_databases() -> None:
+    for name in ("ramet-serve.service", "ramet-worker.service"):
+        half = unit(name)
+        assert half["Unit"]["Conflicts"] == "ramet.service"
+        assert half["Unit"]["Requires"] == "ramet-databases.service"
+        assert "ramet-databases.service" in half["Unit"]["After"].split()
+        assert half["Service"]["ExecStart"] == f"/opt/ramet/.venv/bin/ramet {name[6:-8]}"
+    assert unit("ramet-worker.service")["Service"]["KillMode"] == "process"

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.control.addresses import planned_moves, request_moves
+from ramet.control.duties.addresses import move_services
 from ramet.control.duties.health import Health
 from ramet.control.forks import fork_service
 from ramet.control.high_availability import set_ha
@@ -83,6 +85,12 @@ def _set_standbys(world: World, service_id: str) -> str:
     return set_ha(world.plane, world.project.id, service_id, 1).id
 
 
+def _set_address(world: World, service_id: str) -> str:
+    request_moves(world.store, planned_moves(world.store, "db.example.com", lambda _major: True))
+    move_services(world.plane)
+    return service_id
+
+
 def _crash(world: World, service_id: str) -> str:
     world.backend.crash(service_id)
     world.health.inspect()
@@ -102,6 +110,7 @@ VERBS: dict[str, tuple[Status | None, Submit]] = {
         lambda w, service: set_wal_level(w.plane, w.project.id, service, WalLevel.LOGICAL).id,
     ),
     "set_ha": (Status.READY, _set_standbys),
+    "set_address": (Status.READY, _set_address),
     "optimize": (Status.READY, lambda w, service: optimize_service(w.plane, w.project.id, service).id),
     "restart": (Status.READY, _crash),
     "delete": (Status.READY, lambda w, service: delete_service(w.plane, w.project.id, service).id),

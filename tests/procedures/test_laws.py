@@ -10,6 +10,8 @@ import pytest
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets as replica_verbs
 from ramet.control import restore, sleep
+from ramet.control.addresses import planned_moves, request_moves
+from ramet.control.duties.addresses import move_services
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.forks import fork_service
@@ -198,6 +200,16 @@ def submit_standbys(world: World, parent: str) -> str:
     return set_ha(world.plane, world.project.id, parent, 2, 1).id
 
 
+def submit_address(world: World, parent: str) -> str:
+    """With read replicas, a pooler, and a server that has to listen elsewhere."""
+    active_set(world, parent)
+    enable_pooler(world.plane, world.project.id, parent)
+    world.worker.run_until_idle()
+    request_moves(world.store, planned_moves(world.store, "db.example.com", lambda _major: True))
+    move_services(world.plane)
+    return parent
+
+
 def submit_optimize(world: World, parent: str) -> str:
     return optimize_service(world.plane, world.project.id, parent).id
 
@@ -277,6 +289,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "resize": (submit_resize, Status.READY),
     "set_parameters": (submit_settings, Status.READY),
     "set_wal_level": (submit_wal_level, Status.READY),
+    "set_address": (submit_address, Status.READY),
     "set_ha": (submit_standbys, Status.READY),
     "optimize": (submit_optimize, Status.READY),
     "snapshot": (submit_snapshot, Status.READY),

@@ -40,6 +40,7 @@ class ProcedureName(StrEnum):
     SET_WAL_LEVEL = "set_wal_level"
     SET_HA = "set_ha"
     SET_PARAMETERS = "set_parameters"
+    SET_ADDRESS = "set_address"
     DELETE = "delete"
     OPTIMIZE = "optimize"
     POOLER = "pooler"
@@ -307,6 +308,12 @@ _SPECS = (
         ProcedureName.SET_PARAMETERS,
         "Change settings",
         _steps("settle apply stop boot open", apply="Apply the settings"),
+        Status.UPGRADING,
+    ),
+    Spec(
+        ProcedureName.SET_ADDRESS,
+        "Set the address",
+        _steps("settle apply stop boot open", apply="Issue a certificate for the address"),
         Status.UPGRADING,
     ),
     Spec(

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ramet.backends.interface.values import Primary, Server
+from ramet.model.address import earlier_hosts_of
 from ramet.model.parameters import parameters_of
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
@@ -39,6 +40,7 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
             primary=Primary(parent.id, parent.server_port or parent.port, replica_set.id, replica_set.port),
             project_id=parent.project_id,
             parameters=tuple(sorted(parameters_of(parent.settings).items())),
+            earlier_hosts=earlier_hosts_of(parent.settings),
         )
         for node in replica_set.nodes
     ]

@@ -13,6 +13,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
+from ramet.model.address import earlier_hosts_of
 from ramet.model.high_availability import standbys_of
 from ramet.model.parameters import parameters_of
 from ramet.model.procedures import SPECS, ProcedureName
@@ -132,6 +133,7 @@ def server_of(service: Service) -> Server:
         project_id=service.project_id,
         standbys=standbys_of(service.settings),
         parameters=tuple(sorted(parameters_of(service.settings).items())),
+        earlier_hosts=earlier_hosts_of(service.settings),
     )
 
 

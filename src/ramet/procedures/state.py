@@ -252,6 +252,14 @@ class ResizeState(Interrupting, frozen=True, kw_only=True):
     after: StoredSize
 
 
+class AddressState(Interrupting, frozen=True, kw_only=True):
+    """The hosts before and after, and those that the service had `earlier`."""
+
+    before: str
+    after: str
+    earlier: tuple[str, ...] = ()
+
+
 class WalLevelState(Interrupting, frozen=True, kw_only=True):
     """The wal_level before and after."""
 
@@ -337,6 +345,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.SET_WAL_LEVEL: WalLevelState,
     ProcedureName.SET_HA: StandbysState,
     ProcedureName.SET_PARAMETERS: ParametersState,
+    ProcedureName.SET_ADDRESS: AddressState,
     ProcedureName.DELETE: DeleteState,
     ProcedureName.OPTIMIZE: OptimizeState,
     ProcedureName.POOLER: PoolerState,

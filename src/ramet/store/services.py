@@ -174,6 +174,12 @@ def with_life_span(tx: sa.Connection) -> list[Service]:
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.life_span.is_not(None)))]
 
 
+def that_move(tx: sa.Connection) -> list[Service]:
+    """Return the services of all projects that are to get another host, neither deleted nor failed."""
+    wanted = service.c.settings["wanted_host"].as_string().is_not(None)
+    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, wanted).order_by(service.c.created_at))]
+
+
 def that_may_sleep(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects whose endpoints outlive their servers, neither deleted nor failed."""
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]

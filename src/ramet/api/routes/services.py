@@ -57,6 +57,7 @@ from ramet.control.metrics import usage_now, usages_now
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
+from ramet.model.address import earlier_hosts_of
 from ramet.model.archive import archive_warning, is_archived
 from ramet.model.environment import Environment
 from ramet.model.high_availability import Standbys, standbys_of
@@ -320,6 +321,7 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.labels,
         service.sleep_after_seconds,
         service.asleep,
+        earlier_hosts_of(service.settings),
     )
 
 

@@ -68,6 +68,10 @@ SleepAfterShown = Annotated[int, Meta(description="After so many seconds without
 Sleeping = Annotated[
     bool, Meta(description="Whether its server is stopped until a client connects; its status is READY all the same.")
 ]
+EarlierHosts = Annotated[
+    tuple[str, ...],
+    Meta(description="The hosts that its endpoint had before, newest first; its certificate is valid for them, too."),
+]
 Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -156,6 +160,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     labels: LabelsShown = {}
     sleep_after_seconds: SleepAfterShown | None = None
     sleeping: Sleeping = False
+    earlier_hosts: EarlierHosts = ()
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

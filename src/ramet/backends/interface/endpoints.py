@@ -9,6 +9,8 @@ from ramet.backends.interface.values import Server
 class Endpoints(Protocol):
     """The endpoints of servers with a `server_port`. Opening such a server opens its endpoint, stopping it closes it.
 
+    `readdress` is for any server.
+
     They stay, with the sessions on them, when Ramet stops.
     """
 
@@ -19,6 +21,12 @@ class Endpoints(Protocol):
         """Stop a server cleanly while its endpoint keeps accepting clients, which wait; False when one is connected.
 
         Raises Unavailable while it takes longer than usual; call it again to keep waiting.
+        """
+
+    def readdress(self, server: Server) -> bool:
+        """Let a serving server announce its `host`: with a certificate for that and for the hosts of before.
+
+        False when it must be restarted for that, because it has to listen elsewhere, or does not serve.
         """
 
     def serve(self, server: Server) -> None:

@@ -20,6 +20,14 @@ class MemoryEndpoints(MemoryPart):
         self._memory.asleep[server.service_id] = True
         return True
 
+    def readdress(self, server: Server) -> bool:
+        """Note the host while it serves; from or to localhost it must be restarted."""
+        volume = self._memory.volume(server.service_id)
+        same_listening = (volume.host == "localhost") == (server.host == "localhost")
+        if volume.running and same_listening:
+            volume.host, volume.earlier_hosts = server.host, server.earlier_hosts
+        return volume.running and same_listening
+
     def serve(self, server: Server) -> None:
         self._memory.asleep[server.service_id] = False
         self._memory.waiting.discard(server.service_id)

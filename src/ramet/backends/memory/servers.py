@@ -25,6 +25,7 @@ class MemoryServers(MemoryPart):
             if not volume.running:
                 volume.running, volume.is_open, volume.starts_in = True, clients, self._memory.starts_after
                 volume.parameters, volume.pending = dict(server.parameters), set()
+                volume.host, volume.earlier_hosts = server.host, server.earlier_hosts
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Count down to readiness."""

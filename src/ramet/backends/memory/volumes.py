@@ -68,6 +68,8 @@ class Volume:
     standbys: Standbys = NO_STANDBYS
     parameters: dict[str, str] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
+    host: str = "localhost"
+    earlier_hosts: tuple[str, ...] = ()
 
 
 class Memory:

@@ -87,6 +87,7 @@ _COMMANDS = {
     "open": "commands.console:open_console",
     "ca": "commands.authority:show_authority",
     "doctor": "host.doctor:doctor",
+    "host": "host.address:host_group",
     "backup": "host.backup:backup",
     "archive": "host.archive_key:archive_group",
     "recover": "host.recover:recover",

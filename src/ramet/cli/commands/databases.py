@@ -10,7 +10,13 @@ from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import parent_of_replica, service_command, with_service
-from ramet.cli.user_files.passwords import find_password, password_variables, passwords_path, save_password
+from ramet.cli.user_files.passwords import (
+    find_password,
+    find_password_of,
+    password_variables,
+    passwords_path,
+    save_password,
+)
 from ramet.client import Client
 from ramet.endpoints import ADMIN, DATABASE, ConnectionFormat, address, connection_in
 from ramet.errors import Error, Failed, Invalid, NotFound
@@ -112,7 +118,8 @@ def connect(
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:
     """Return where to connect, and save the password of the service for that endpoint too.
 
-    The pooler of a service, its replicas and their poolers accept the same passwords on other ports.
+    The pooler of a service, its replicas and their poolers accept the same passwords on other ports, and the service
+    itself had other addresses before.
     """
     endpoint = found.endpoint
     if pooled:
@@ -124,9 +131,8 @@ def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoin
             )
         endpoint = found.connection_pooler.endpoint
     parent = parent_of_replica(found)
-    owner = found.endpoint if parent is None else client.get_service(parent).endpoint
-    password = find_password(owner)
-    if password is not None and endpoint != owner:
+    password = find_password_of(found if parent is None else client.get_service(parent))
+    if password is not None and find_password(endpoint) != password:
         save_password(endpoint, password)
     return endpoint
 

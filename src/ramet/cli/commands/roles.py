@@ -11,7 +11,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.options import with_service
 from ramet.cli.ui.output import say
-from ramet.cli.user_files.passwords import find_password, passwords_path
+from ramet.cli.user_files.passwords import find_password_of, passwords_path
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Failed, NotFound
@@ -63,7 +63,7 @@ def create_role(
     """
     endpoint = service.endpoint
     password = Secret(sys.stdin.readline().rstrip("\r\n")) if from_stdin else new_password()
-    admin = find_password(endpoint)
+    admin = find_password_of(service)
     if admin is None:
         raise NotFound(
             "PASSWORD_NOT_KEPT",

@@ -25,11 +25,15 @@ _LOCK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Instance:
-    """The `ramet up` of a data directory: its process, where it listens, and what to verify it with, as PEM."""
+    """The `ramet up` of a data directory: its process, where it listens, and what to verify it with, as PEM.
+
+    `endpoint_host` is the host that the endpoints of new services announce.
+    """
 
     process: ProcessRecord
     base_url: str
     ca: str = ""
+    endpoint_host: str = ""
 
 
 @contextlib.contextmanager
@@ -49,12 +53,12 @@ def shared(data_dir: Path) -> Iterator[None]:
         yield
 
 
-def announce(data_dir: Path, base_url: str, ca: str = "") -> None:
+def announce(data_dir: Path, base_url: str, ca: str = "", endpoint_host: str = "") -> None:
     """Record that this process serves the data directory, which the caller has locked exclusively."""
     process = record_of(os.getpid())
     if process is None:
         raise AssertionError("BUG: this process does not exist")
-    write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url, ca)))
+    write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url, ca, endpoint_host)))
 
 
 def running(data_dir: Path) -> Instance | None:
@@ -64,6 +68,11 @@ def running(data_dir: Path) -> Instance | None:
     except (OSError, msgspec.DecodeError):
         return None
     return found if record_of(found.process.pid) == found.process and _is_held(data_dir) else None
+
+
+def is_in_use(data_dir: Path) -> bool:
+    """Tell whether any process of Ramet works on a data directory."""
+    return _is_held(data_dir)
 
 
 def end(data_dir: Path, timeout_seconds: float) -> Instance | None:

@@ -3,7 +3,7 @@
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from ramet.cli.host.serving import base_url, certificate_of, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
 from ramet.console.application import PATH as CONSOLE_PATH
+from ramet.control.addresses import Move, planned_moves
 from ramet.control.readiness import check_ready
 from ramet.endpoints import is_loopback
 from ramet.errors import Error
@@ -39,7 +40,7 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
         authority = _authority_of(settings)
 
         def on_ready() -> None:
-            instance.announce(settings.data_dir, address, authority)
+            instance.announce(settings.data_dir, address, authority, settings.endpoint_host)
             with acting(on_host("ramet up")):
                 if credentials_file is not None:
                     ensure_credentials(runtime.projects, address, credentials_file, authority)
@@ -110,6 +111,17 @@ def _announce(settings: Settings, runtime: Runtime, address: str, credentials: P
     if not is_loopback(settings.host) and not settings.tls_cert:
         message = "HTTP listens on %s without TLS: set RAMET_TLS_CERT, or put a TLS proxy in front of it"
         _log.warning(message, settings.host)
+    elsewhere = [] if settings.backend == "kubernetes" else _elsewhere(settings, runtime)
+    if elsewhere:
+        _log.warning(
+            "%d services do not announce %s, as new ones do: see 'ramet host set-address' and RAMET_ENDPOINT_HOST",
+            len(elsewhere),
+            settings.endpoint_host,
+        )
+
+
+def _elsewhere(settings: Settings, runtime: Runtime) -> Sequence[Move]:
+    return planned_moves(runtime.store, settings.endpoint_host, runtime.backend.host.has_tls)
 
 
 def _authority_of(settings: Settings) -> str:

@@ -8,6 +8,7 @@ import os
 import re
 from pathlib import Path
 
+from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.user_files.files import config_dir, write_private
 from ramet.endpoints import ADMIN, DATABASE
@@ -30,6 +31,13 @@ def find_password(endpoint: Endpoint) -> str | None:
         if line.startswith(prefix):
             return re.sub(r"\\(.)", r"\1", line[len(prefix) :])
     return None
+
+
+def find_password_of(service: Service) -> str | None:
+    """Return the admin password of a service, also where it was saved when the service had another address."""
+    endpoint = service.endpoint
+    hosts = (endpoint.host, *service.metadata.earlier_hosts)
+    return next(filter(None, (find_password(Endpoint(host, endpoint.port)) for host in hosts)), None)
 
 
 def password_variables(endpoint: Endpoint) -> dict[str, str]:

@@ -4,7 +4,8 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -69,6 +70,35 @@ def pooled(instances: Instances) -> Iterator[Pooled]:
 def test_the_password_of_the_endpoint_opens_the_pooler_too(pooled: Pooled) -> None:
     with pooled.connect() as connection:
         assert connection.execute("SELECT session_user, current_database()").fetchone() == ("tsdbadmin", "tsdb")
+
+
+def test_server_and_pooler_load_a_certificate_for_another_host_under_their_sessions(
+    pooled: Pooled, tmp_path: Path
+) -> None:
+    """From name to name nobody has to listen elsewhere; from localhost to a name the server does."""
+    instances = pooled.poolers.instances
+    (tmp_path / "ca.crt").write_text(instances.authority.pem)
+    verified = {"host": "db.example.com", "hostaddr": "127.0.0.1", "sslmode": "verify-full"}
+    verified["sslrootcert"] = str(tmp_path / "ca.crt")
+    readdressed = replace(pooled.server, earlier_hosts=("db.example.com",))
+    assert not instances.readdress(replace(readdressed, host="other.example.com"))
+    with pooled.connect() as session, connect(pooled.server, pooled.password) as direct:
+        assert instances.readdress(readdressed)
+        pooled.start()
+        eventually(lambda: _opens(pooled, port=str(pooled.server.port), **verified))
+        eventually(lambda: _opens(pooled, **verified))
+        assert _opens(pooled, **verified | {"host": "localhost"})
+        for each in (session, direct):
+            assert each.execute("SELECT 1").fetchone() == (1,)
+
+
+def _opens(pooled: Pooled, **changes: str) -> bool:
+    try:
+        pooled.connect(**changes).close()
+    except psycopg.OperationalError as error:
+        assert "does not match host name" in str(error)  # noqa: PT017 - the old certificate, until it is loaded
+        return False
+    return True
 
 
 def test_sessions_keep_their_state_in_the_session_pool(pooled: Pooled) -> None:

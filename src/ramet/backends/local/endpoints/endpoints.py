@@ -42,6 +42,9 @@ class LocalEndpoints:
         self.halt(server)
         return True
 
+    def readdress(self, server: Server) -> bool:
+        return self.instances.readdress(server)
+
     def serve(self, server: Server) -> None:
         self.control.ask("serve", **self._route(server))
 

@@ -44,7 +44,8 @@ class Pooling:
 
     `connections` is the limit of each server. `balances` says that it is the endpoint of several servers: it serves
     every database in round-robin order, without a transaction pool. `reads_only` says that all servers are replicas.
-    `certificate` and `key` are None when endpoints have no TLS.
+    `certificate` and `key` are None when endpoints have no TLS. With another `certificate_mark` PgBouncer is to load
+    them again.
     """
 
     addresses: str
@@ -54,6 +55,7 @@ class Pooling:
     connections: int
     certificate: Path | None
     key: Path | None
+    certificate_mark: str = ""
     balances: bool = False
     reads_only: bool = False
 
@@ -104,7 +106,14 @@ def _version_of(path: str) -> tuple[int, int] | None:
 def pgbouncer_ini(pooling: Pooling, program: Program, home: Path) -> str:
     """Return the configuration file of the PgBouncer that works in `home`."""
     settings = {**_listening(pooling, home), **_passwords(home), **_pools(pooling, program)}
-    lines = ["; Written by Ramet; overwritten at each start.", "[databases]", *_databases(pooling), "[pgbouncer]"]
+    mark = [f"; certificate {pooling.certificate_mark}"] if pooling.certificate_mark else []
+    lines = [
+        "; Written by Ramet; overwritten at each start.",
+        *mark,
+        "[databases]",
+        *_databases(pooling),
+        "[pgbouncer]",
+    ]
     return "\n".join([*lines, *(f"{name} = {value}" for name, value in settings.items())]) + "\n"
 
 

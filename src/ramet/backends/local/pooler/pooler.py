@@ -1,5 +1,6 @@
 """The pooler of a service: a PgBouncer process that reads passwords from the server, and outlives this process."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -161,6 +162,7 @@ class Poolers:
             connections=max_connections(replace(first, primary=None)),
             certificate=tls_files / "server.crt" if tls else None,
             key=tls_files / "server.key" if tls else None,
+            certificate_mark=_mark_of(tls_files / "server.crt") if tls else "",
             balances=self.kind == BALANCER,
             reads_only=all(server.primary is not None for server in servers),
         )
@@ -198,6 +200,11 @@ def _written(path: Path) -> str | None:
         return path.read_text()
     except GONE:
         return None
+
+
+def _mark_of(certificate: Path) -> str:
+    """Return a text that differs for each certificate; its key is its own, too."""
+    return hashlib.sha256(certificate.read_bytes()).hexdigest() if certificate.exists() else ""
 
 
 def _prune(log: Path) -> None:
