@@ -16,7 +16,7 @@ _MIB = 1024**2
 # What an idle server of the size "shared" takes, with room for a few clients.
 _SERVER_MBS = 32
 _SERVER_PROCESSES = 12
-_SERVER_FILES = 400
+_SERVER_FILES = 200
 _SERVER_DYNAMIC_MBS = 1
 # Of what is counted, so much is left to everything else on the host.
 _KEPT_PERCENT = 5
