@@ -55,7 +55,9 @@ def test_a_service_that_sleeps_is_not_woken_without_room_and_its_clients_are_tol
     world.work()
     world.backend.startable = 0
     assert wake(world.plane, shop["service_id"])
-    assert "The host has room for 0 more servers now" in world.backend.refused[-1][1]
+    told = world.backend.refused[-1][1]
+    assert "its host has no room for one more server now" in told
+    assert "shop" not in told  # who waits has shown no password yet
     world.backend.startable = None
     wake(world.plane, shop["service_id"])
     world.work()

@@ -1,5 +1,7 @@
 """Services that fall asleep when no client uses them, and are woken by the next one."""
 
+import logging
+
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -16,6 +18,7 @@ from ramet.procedures.servers import server_of
 from ramet.procedures.state import Interrupting, SetSleepState
 from ramet.store import replica_sets, services
 
+_log = logging.getLogger(__name__)
 _ALLOWED = (Status.READY, Status.PAUSED)
 
 
@@ -118,7 +121,10 @@ def wake(plane: Plane, service_id: str) -> bool:
                 check_admission(plane, tx, capacity, current.project_id, wanted_for([current]))
                 claim(plane, tx, current, ProcedureName.START, Interrupting())
     except Exhausted as error:
-        plane.backend.endpoints.refuse(service_id, f"this service sleeps. {error.message}", error.details)
+        # Who waits has shown no password yet: what else runs on the host is for the log.
+        _log.warning("service %s is not woken: %s", service_id, error)
+        reason = "this service sleeps, and its host has no room for one more server now"
+        plane.backend.endpoints.refuse(service_id, reason, "Try again later. Ramet's log says what is used up.")
         return True
     if is_due:
         return True

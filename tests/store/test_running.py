@@ -1,0 +1,48 @@
+"""What runs on the host, counted on both databases."""
+
+from datetime import UTC, datetime
+from itertools import count
+
+from ramet.model.address import with_wanted_host
+from ramet.model.environment import Environment
+from ramet.model.procedures import ProcedureName
+from ramet.model.size import Size
+from ramet.store import operations, running, services
+from ramet.store.database import Store
+from tests.store.values import a_project, a_service
+
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
+
+
+def test_servers_that_run_or_start_count_and_others_do_not(store: Store) -> None:
+    with store.write() as tx:
+        before, starting = running.committed_mbs(tx), running.count_starting(tx)
+        project, large = a_project(tx), Size(2000, 8)
+        ports = count(20000)
+        one = a_service(tx, project, name="one", port=next(ports), environment=Environment.PROD, size=large)
+        two = a_service(tx, project, name="two", port=next(ports), environment=Environment.DEV, size=large)
+        small, paused, gone = (
+            a_service(tx, project, name=name, port=next(ports), size=Size()) for name in ("small", "paused", "gone")
+        )
+        for each in (one, two, small, paused):
+            services.update_service(tx, each.id, ready_at=NOW)
+        services.update_service(tx, paused.id, paused=True)
+        services.update_service(tx, gone.id, deleted_at=NOW)
+        assert running.committed_mbs(tx) - before == 8 * 1024 + 256 + 64
+        names = {each.name for each in running.list_running(tx) if each.project_id == project.id}
+        assert names == {"one", "two", "small"}
+        assert running.count_starting(tx) == starting
+        operation_id = operations.submit(tx, ProcedureName.START, "settle", paused.id, {})
+        services.update_service(tx, paused.id, operation_id=operation_id)
+        a_service(tx, project, name="new", port=next(ports), size=Size())
+        assert running.count_starting(tx) == starting + 2
+        assert running.committed_mbs(tx) - before == 8 * 1024 + 256 + 3 * 64
+
+
+def test_services_that_are_to_get_another_host_are_found(store: Store) -> None:
+    with store.write() as tx:
+        moving, _other = (a_service(tx, a_project(tx), port=port) for port in (20000, 20001))
+        services.update_service(tx, moving.id, settings=with_wanted_host({"wal_level": "logical"}, "db.example.com"))
+        assert [each.id for each in services.that_move(tx)] == [moving.id]
+        services.update_service(tx, moving.id, deleted_at=NOW)
+        assert services.that_move(tx) == []
