@@ -18,6 +18,7 @@ from ramet.backends.local.pooler.pgbouncer import USERLIST, describe_pgbouncer, 
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.readdress import readdress
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret, new_password
@@ -81,9 +82,9 @@ def test_server_and_pooler_load_a_certificate_for_another_host_under_their_sessi
     verified = {"host": "db.example.com", "hostaddr": "127.0.0.1", "sslmode": "verify-full"}
     verified["sslrootcert"] = str(tmp_path / "ca.crt")
     readdressed = replace(pooled.server, earlier_hosts=("db.example.com",))
-    assert not instances.readdress(replace(readdressed, host="other.example.com"))
+    assert not readdress(instances, replace(readdressed, host="other.example.com"))
     with pooled.connect() as session, connect(pooled.server, pooled.password) as direct:
-        assert instances.readdress(readdressed)
+        assert readdress(instances, readdressed)
         pooled.start()
         eventually(lambda: _opens(pooled, port=str(pooled.server.port), **verified))
         eventually(lambda: _opens(pooled, **verified))

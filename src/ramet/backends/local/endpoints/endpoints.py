@@ -11,6 +11,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.endpoints.control import Control
 from ramet.backends.local.server.configuration import listen_addresses
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.readdress import readdress
 from ramet.errors import Failed
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class LocalEndpoints:
         return True
 
     def readdress(self, server: Server) -> bool:
-        return self.instances.readdress(server)
+        return readdress(self.instances, server)
 
     def serve(self, server: Server) -> None:
         self.control.ask("serve", **self._route(server))

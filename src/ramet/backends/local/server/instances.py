@@ -174,23 +174,6 @@ class Instances:
                 raise
             return True
 
-    def readdress(self, server: Server) -> bool:
-        """Issue a certificate for the server's hosts and load it; False when that needs a start, or it is not ready."""
-        paths = self.paths(server.service_id)
-        if not postgres.is_ready(paths):
-            return False
-        self.prepare(server)
-        in_force = paths.config_file.read_text()
-        self.write_configuration(server, Phase.OPEN)
-        with connections.connect(paths) as connection:
-            query = "SELECT FROM pg_file_settings WHERE name = 'listen_addresses' AND NOT applied"
-            listens_elsewhere = connection.execute(query).fetchone() is not None
-        if listens_elsewhere:
-            self._put(paths.config_file, in_force)
-            return False
-        postgres.reload(paths)
-        return True
-
     def close(self, server: Server) -> None:
         """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
