@@ -43,8 +43,11 @@ class Kernel:
         found = [Amount(host.total, host.total - host.available, "the memory of the host")]
         for group in self._groups("memory"):
             most = _number(group, "memory.max", "memory.limit_in_bytes")
+            if most is None or most >= host.total:
+                continue
+            # Only now: the kernel adds up what is in use when it is asked.
             used = _number(group, "memory.current", "memory.usage_in_bytes")
-            if most is not None and used is not None and most < host.total:
+            if used is not None:
                 found.append(Amount(most, max(0, used - _page_cache(group)), f"the memory limit of cgroup {group}"))
         return min(found, key=lambda one: one.left)
 
