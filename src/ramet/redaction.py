@@ -39,7 +39,7 @@ def _shown(name: str, value: object, depth: int) -> object:
         return "…"
     if isinstance(plain, dict):
         some = list(plain.items())[:_MOST_FIELDS]
-        return {shown_text(str(key)): _shown(str(key), inner, depth + 1) for key, inner in some if inner is not None}
+        return {shown_text(str(key)): _shown(str(key), inner, depth + 1) for key, inner in some}
     return [_shown(name, inner, depth + 1) for inner in list(plain)[:_MOST_FIELDS]]
 
 

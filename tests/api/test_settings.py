@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.world import World
+from tests.audited import entries_of
 
 
 def settings_of(world: World, service_id: str) -> dict[str, dict[str, Any]]:
@@ -26,6 +27,8 @@ def test_settings_are_changed_online_reset_and_inherited_by_forks(world: World) 
     found = settings_of(world, service_id)
     assert [found[name]["in_force"] for name in ("work_mem", "jit", "random_page_cost")] == ["64MB", "off", "1.1"]
     change(world, service_id, {"jit": None})
+    (*_, reset) = entries_of(world.store, verb="updateSettings")
+    assert reset.fields["settings"] == {"jit": None}
     assert settings_of(world, service_id)["jit"]["value"] is None
     fork = world.post(world.path(service_id, "forkService"), {"fork_strategy": "NOW"}).json()
     world.work()
