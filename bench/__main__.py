@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import archive, forks, lists, many, pitr, rewinds, stall
+from bench import archive, fixtures, forks, lists, many, pitr, rewinds, stall
 from bench.options import Options
 from bench.report import Report
 
 BENCHES: dict[str, Callable[[Options], Report]] = {
     "archive": archive.bench_archive,
+    "fixture": fixtures.bench_fixture,
     "fork-idle": forks.bench_idle,
     "fork-loaded": forks.bench_loaded,
     "stall": stall.bench_stall,

@@ -74,7 +74,7 @@ def _measure(running: Instance, means: Bare, options: Options, size_mb: int, *, 
     time.sleep(1)
     repeats = options.repeats or (3 if size_mb > _LARGE_MB else 5)
     paths = running.paths(parent.service_id)
-    with _room(running.pool) as room, ExitStack() as stack:
+    with room_for_copies(running.pool) as room, ExitStack() as stack:
         means.initialize(room / "empty")
         others = _others(means, paths, room, options.data, size_mb, stack) if peers else {}
         busy = load(means.programs, parent.service) if loaded else nullcontext()
@@ -127,7 +127,7 @@ def _others(
 
 
 @contextmanager
-def _room(pool: Path) -> Iterator[Path]:
+def room_for_copies(pool: Path) -> Iterator[Path]:
     """Yield a directory for copies on the parent's file system."""
     room = pool / "bench"
     room.mkdir(mode=0o711)
