@@ -18,6 +18,9 @@ from harness.kubernetes.layout import (
     kubeconfig,
 )
 
+# By default these make five requests a second: a snapshot after others takes more than a second longer.
+_BUSY = ("--kube-api-qps=50", "--kube-api-burst=100")
+
 
 @dataclass(frozen=True)
 class Component:
@@ -119,12 +122,13 @@ def _storage(data: Path) -> Sequence[Component]:
             "csi-provisioner",
             (str(programs.PROVISIONER.path), administrator, f"--csi-address={socket}", "--default-fstype=", "--v=2"),
         ),
-        Component("snapshot-controller", (str(programs.SNAPSHOT_CONTROLLER.path), administrator, "--v=2")),
+        Component("snapshot-controller", (str(programs.SNAPSHOT_CONTROLLER.path), administrator, *_BUSY, "--v=2")),
         Component(
             "csi-snapshotter",
             (
                 str(programs.SNAPSHOTTER.path),
                 administrator,
+                *_BUSY,
                 f"--csi-address={socket}",
                 "--v=2",
                 "--snapshot-name-uuid-length=-1",

@@ -66,6 +66,7 @@ MANIFESTS = {
     "policy-closed": policies.closed("forkfork12", API),
     "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
     "endpoint": manifests.endpoint(SHARED, SITE),
+    "endpoint-standbys": manifests.endpoint(replace(SHARED, standbys=Standbys(1)), SITE),
     "endpoint-replicas": manifests.endpoint(REPLICA, SITE),
     "pooler-files": pgbouncer.files([SHARED], "SCRAM-SHA-256$of:nothing"),
     "pooler-files-replicas": pgbouncer.files([REPLICA, OTHER_REPLICA], "SCRAM-SHA-256$of:nothing"),

@@ -46,7 +46,11 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     found, backend = made
     server = replace(SHARED, standbys=Standbys(2))
     backend.replicas.check_standbys(server.standbys)
+    assert "cnpg.io/instanceRole" not in selector_of(found)
+    asked = len(found.requests)
     backend.replicas.set_standbys(server, 0)
+    kinds = [path.split("/")[-2] for verb, path in found.requests[asked:] if verb == "PATCH"]
+    assert kinds == ["services", "clusters"]
     spec = found.objects[("clusters", NAME)]["spec"]
     assert (spec["instances"], spec["enablePDB"]) == (3, True)
     eventually(lambda: backend.replicas.set_standbys(server, 0) == "1 volumes are there, and 3 are wanted")
@@ -57,6 +61,11 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     backend.replicas.set_standbys(SHARED, 0)
     assert found.objects[("clusters", NAME)]["spec"]["instances"] == 1
     assert SHARED.standbys == NO_STANDBYS
+    assert selector_of(found)["cnpg.io/instanceRole"] == "primary"  # the standbys are still there for a while
+
+
+def selector_of(found: FakeCluster) -> dict[str, str]:
+    return dict(found.objects[("services", NAME)]["spec"]["selector"])
 
 
 def test_a_fork_gets_standbys_without_a_restart(made: MADE) -> None:

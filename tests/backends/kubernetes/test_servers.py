@@ -93,7 +93,7 @@ def test_a_server_is_stopped_whether_its_cluster_is_healthy_or_not(
 ) -> None:
     found, backend = made
     backend.servers.initialize(SHARED)
-    assert backend.servers.inspect(SHARED).serving
+    eventually(lambda: backend.servers.inspect(SHARED).serving)
     found.phase = phase
     found.put("clusters", {**cluster_of(found), "status": {"phase": phase, "conditions": []}})
     answers(found, "", errors="no perl here", code=127)
@@ -152,7 +152,7 @@ def test_a_fork_of_now_adopts_a_volume_made_of_a_snapshot(made: tuple[FakeCluste
     assert fork["spec"]["postgresql"]["parameters"]["max_logical_replication_workers"] == "0"
     written = [path for verb, path in found.requests if verb == "PATCH" and "forkfork12" in path]
     kinds = list(dict.fromkeys(path.split("/")[-2] for path in written))
-    assert kinds == ["networkpolicies", "volumesnapshots", "persistentvolumeclaims", "clusters", "services"]
+    assert kinds == ["networkpolicies", "volumesnapshots", "persistentvolumeclaims", "services", "clusters"]
 
 
 @pytest.mark.parametrize(

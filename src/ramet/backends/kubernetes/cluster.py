@@ -136,9 +136,15 @@ class Place:
         wanted = manifests.cluster(
             server, self.site, phase, first=first, asleep=asleep, volume_size=size, recovery=recovery
         )
+        self._apply_endpoint(server)
         self.api.apply(Cluster, wanted)
+
+    def _apply_endpoint(self, server: Server) -> None:
+        """Make or change the Service, before a standby exists that it must not lead to."""
         if server.port and manifests.owner_of(server) == server.service_id:
-            self.api.apply(Service, manifests.endpoint(server, self.site))
+            known = self.api.get(Service, names.cluster_name(server.service_id))
+            had_standbys = known is not None and names.ROLE_LABEL in known.spec.get("selector", {})
+            self.api.apply(Service, manifests.endpoint(server, self.site, had_standbys=had_standbys))
 
     def apply_open(self, server: Server) -> None:
         """Change the Cluster of a service that clients may use, with the settings of its first start if it has those.

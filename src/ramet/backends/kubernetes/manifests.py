@@ -92,11 +92,17 @@ def _archiver(server: Server, site: Site) -> dict[str, Any]:
     return {"plugins": [{**plugin(server.archive_name), "isWALArchiver": True}]}
 
 
-def endpoint(server: Server, site: Site) -> Manifest:
-    """Return the Service that clients connect to: it leads to the primary, or to all servers of a replica set."""
+def endpoint(server: Server, site: Site, *, had_standbys: bool = False) -> Manifest:
+    """Return the Service that clients connect to: it leads to the primary, or to all servers of a replica set.
+
+    A pod is labelled as the primary some seconds after it began to serve. A service that never had standbys has no
+    other pod that could be meant, so its Service leads there at once.
+    """
     owner, port = owner_of(server), server.port
     selector = {names.CLUSTER_LABEL: names.cluster_name(owner), names.ROLE_LABEL: "primary"}
-    is_single = server.primary is None and not server.standbys.count
+    is_single = server.primary is None and not server.standbys.count and not had_standbys
+    if is_single:
+        selector = {names.CLUSTER_LABEL: names.cluster_name(owner), names.POD_LABEL: "instance"}
     if server.primary is not None:
         port = server.primary.set_port
         selector = {names.SET_LABEL: owner, names.ROLE_LABEL: "primary"}

@@ -216,6 +216,8 @@ class VolumeSnapshot(_Named, frozen=True):
 class Service(_Named, frozen=True):
     """A Service."""
 
+    spec: dict[str, Any] = {}
+
 
 @_resource("", "v1", "Secret", "secrets")
 class SecretObject(_Named, frozen=True):
