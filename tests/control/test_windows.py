@@ -136,6 +136,17 @@ def test_a_manual_snapshot_is_seen_at_once_and_stays_until_it_is_deleted(world: 
     assert taken.id not in world.backend.volumes[service.id].snapshots
 
 
+def test_a_snapshot_of_a_server_that_is_down_does_not_hold_up_a_deletion(world: World) -> None:
+    service = world.create()
+    restore.take_snapshot(world.plane, world.project.id, service.id, "before the migration")
+    world.backend.crash(service.id)
+    services.delete_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    with pytest.raises(NotFound):
+        services.get_service(world.plane, world.project.id, service.id)
+    assert world.leftovers() == []
+
+
 def test_a_paused_service_can_have_a_snapshot(world: World) -> None:
     service = world.create()
     services.stop_service(world.plane, world.project.id, service.id)

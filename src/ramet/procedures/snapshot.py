@@ -14,6 +14,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.errors import Failed
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, settings_of
@@ -34,8 +35,15 @@ class TakeSnapshot(Steps):
     def take(self, work: Work[SnapshotState]) -> Outcome:
         taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
         if isinstance(taken, Wait):
+            self._give_way(work)
             return taken
         return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
+
+    def _give_way(self, work: Work[SnapshotState]) -> None:
+        """Raise Failed when what works on the service waits for this, and so nothing starts the server again."""
+        activity = self.tools.service(work.subject).activity
+        if activity is not None and activity.procedure != ProcedureName.RESTART:
+            raise Failed("SERVER_DOWN", "The server is not running, and another operation works on the service")
 
     def retire(self, work: Work[SnapshotState]) -> Outcome:
         with self.tools.store.read() as tx:

@@ -254,7 +254,8 @@ def test_a_full_volume_refuses_forks_up_front(
 def test_the_host_is_described(backend: LocalBackend) -> None:
     rows = dict(backend.host.describe())
     assert set(rows) == {
-        *("storage", "memory", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "endpoints", "servers")
+        *("storage", "memory", "postgresql", "tls", "limits", "quotas", "read-only", "poolers", "endpoints", "servers"),
+        *("processes", "open files", "shared memory segments", "dynamic shared memory"),
     }
     assert backend.host.volume_type() in rows["storage"]
     size = backend.host.size()
