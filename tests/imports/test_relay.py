@@ -1,13 +1,19 @@
 """The relay hides channel binding from its clients, in whatever pieces the offer arrives."""
 
 import socket
+import ssl
 import struct
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.sources import sources
-from ramet.backends.local.sources.relay import _Authentication
+from ramet.backends.local.sources.relay import PORT, _Authentication, open_relay
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 
@@ -41,3 +47,33 @@ def test_a_source_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         address = SourceAddress("127.0.0.1", silent.getsockname()[1], "shop", "app", "disable")
         with pytest.raises(Invalid, match=r"could not be examined: it did not answer within 0\.2 seconds"):
             sources.examine(address, Secret("x"))
+
+
+def test_a_client_that_speaks_after_the_session_tickets_of_tls_is_heard(tmp_path: Path) -> None:
+    """The source sends tickets with its handshake and then waits: to wait for more of it would stop both sides."""
+    issued = open_authority(tmp_path / "secrets").issue("source", ["localhost"], datetime.now(UTC))
+    certificate, key = tmp_path / "certificate", tmp_path / "key"
+    certificate.write_text(issued.certificate)
+    key.write_text(issued.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    shaken = threading.Event()
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        plain.recv(8)
+        plain.sendall(b"S")
+        with context.wrap_socket(plain, server_side=True) as client:
+            shaken.set()
+            client.sendall(client.recv(100).upper())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as client:
+        threading.Thread(target=serve, daemon=True).start()
+        address = SourceAddress("localhost", listener.getsockname()[1], "shop", "app", "require")
+        with open_relay(address, tmp_path):
+            client.settimeout(20)
+            client.connect(str(tmp_path / f".s.PGSQL.{PORT}"))
+            assert shaken.wait(20)
+            time.sleep(0.1)  # a relay that read the tickets as if bytes must follow would stand still by now
+            client.sendall(b"hello")
+            assert client.recv(100) == b"HELLO"

@@ -10,6 +10,7 @@ from harness.kubernetes import images
 from harness.kubernetes.contents import SNAPSHOT_CLASS, STORAGE_CLASS, apply, kubectl
 from harness.kubernetes.layout import NODE, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET
 from harness.kubernetes.objects import get, namespace, secret, sql, wait_for
+from harness.waiting import eventually
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _PLUGIN = "barman-cloud.cloudnative-pg.io"
@@ -146,10 +147,16 @@ def test_a_pooler_answers_under_its_name(here: str) -> None:
     wait_for("deployment", "pool", here, lambda one: bool(one.get("status", {}).get("readyReplicas")), "must be ready")
     login = secret("source-app", here)
     uri = f"postgresql://{login['username']}:{login['password']}@pool.{here}.svc.cluster.local/{login['dbname']}"
-    answer = kubectl(
-        "exec", "source-1", f"--namespace={here}", "--container=postgres", "--", "psql", uri, "-Atc", "select 6 * 7"
-    )
-    assert answer.strip() == "42"
+    psql = ("exec", "source-1", f"--namespace={here}", "--container=postgres", "--", "psql", uri, "-Atc")
+    # Until the node's rules lead to the pod, which is ready before, the connection is refused.
+    eventually(lambda: _answer(*psql, "select 6 * 7") == "42", "the pooler's answer", 1.0)
+
+
+def _answer(*command: str) -> str:
+    try:
+        return kubectl(*command).strip()
+    except RuntimeError as error:
+        return str(error)
 
 
 def test_a_base_backup_arrives_in_the_bucket(here: str) -> None:

@@ -138,13 +138,29 @@ def _pump(relay: Relay, client: socket.socket, server: socket.socket) -> None:
                 if not chunk:
                     break
             if server in ready:
-                chunk = server.recv(_CHUNK)
+                chunk = _received(server)
+                if chunk is None:
+                    continue
                 relay.count(len(chunk))
                 client.sendall(reply.passed(chunk))
                 if not chunk:
                     break
     _cut(client)
     _cut(server)
+
+
+def _received(server: socket.socket) -> bytes | None:
+    """Return bytes for the client, or None: what arrived can be TLS's own, like the session tickets of TLS 1.3.
+
+    To wait for more then would stop both sides, while the server waits for what the client has to say.
+    """
+    server.settimeout(0)
+    try:
+        return server.recv(_CHUNK)
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return None
+    finally:
+        server.settimeout(None)
 
 
 def _has_more(server: socket.socket) -> bool:
