@@ -22,7 +22,7 @@ from ramet.audit.verbs import remove_old_entries
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.inventory import Inventory
 from ramet.backends.kubernetes.backend import KubernetesBackend, open_kubernetes
-from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.site import Exposure, Forks, Site
 from ramet.backends.kubernetes.store_access import store_access
 from ramet.backends.local import doctor
 from ramet.backends.local.backend import LocalBackend, open_backend
@@ -231,7 +231,7 @@ def kubernetes_backend(settings: Settings) -> KubernetesBackend:
         pooler_image=settings.kubernetes_pooler_image,
         fork_egress=settings.kubernetes_fork_egress,
         archive=store_access(settings.archive_url),
-        adopts=settings.kubernetes_forks == "adopt",
+        forks=Forks(settings.kubernetes_forks),
     )
     return open_kubernetes(site, settings.kubeconfig)
 

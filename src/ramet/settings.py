@@ -273,9 +273,10 @@ class Settings:
     ] = "allow"
     kubernetes_forks: Annotated[
         str,
-        _choice("adopt", "recover"),
-        "how forks begin on Kubernetes: adopt (the operator takes over a volume that Ramet makes of a snapshot) or"
-        " recover (a job of the operator makes it: also with other releases than Ramet was made for)",
+        _choice("adopt", "recover", "copy"),
+        "how forks begin on Kubernetes: adopt (the operator takes over a volume that Ramet makes of a snapshot),"
+        " recover (a job of the operator makes it: also with other releases than Ramet was made for) or"
+        " copy (all data is copied by pg_basebackup: for storage that takes no snapshots)",
     ] = "adopt"
     kubernetes_endpoints: Annotated[
         str,

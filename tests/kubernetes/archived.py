@@ -53,6 +53,8 @@ class Archived:
     def await_archived(self, service_id: str) -> None:
         """Wait until the archive has what was committed before this call."""
         now = datetime.now(UTC)
+        if service_id == self.parent.service_id:
+            close_segment(service_id, self.namespace)
 
         def is_archived() -> bool:
             until = self.client.get_archive(service_id).archived_until

@@ -14,7 +14,7 @@ from harness.instance import Instance, connect, open_instance
 from harness.kubernetes.contents import kubectl
 from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
 from harness.kubernetes.node_ports import node_ports
-from harness.kubernetes.objects import namespace
+from harness.kubernetes.objects import namespace, sql
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 
@@ -81,6 +81,11 @@ def objects_of(service_id: str, at: str) -> list[str]:
     )
     found = kubectl("get", kinds, f"--namespace={at}", "--output=name").splitlines()
     return [name for name in found if service_id in name]
+
+
+def close_segment(service_id: str, at: str) -> None:
+    """End the WAL segment of a service, which is archived then; by itself it ends after a minute."""
+    sql(f"ramet-{service_id}-1", at, "SELECT pg_switch_wal()", "postgres")
 
 
 @dataclass

@@ -13,12 +13,12 @@ from ramet.control.restore import written_bytes
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
-from ramet.procedures.servers import server_of
+from ramet.procedures.servers import server_of, source_of
 from ramet.store import operations, services
 
 _REDO_BYTES_A_SECOND = 120e6
 _UNMEASURED_SECONDS = 0.5
-_UNMEASURED_DOWNLOAD = 50e6  # bytes a second, until one was measured
+_UNMEASURED_DOWNLOAD = 50e6  # bytes a second over a network, until it was measured
 _MEASURED = 20
 
 
@@ -27,12 +27,14 @@ class Estimate:
     """What a fork would cost. `wal_bytes` is the WAL to replay; None where none is replayed, or it is unknown.
 
     `download_bytes` come from the off-host archive, None: nothing; `download_rate` bytes a second, measured or assumed.
+    `copied_bytes` are copied from the parent's server over the network; None where storage is shared.
     """
 
     wal_bytes: int | None
     seconds: float
     download_bytes: int | None = None
     download_rate: float = _UNMEASURED_DOWNLOAD
+    copied_bytes: int | None = None
 
 
 def estimate_fork(plane: Plane, plan: ForkPlan) -> Estimate:
@@ -47,7 +49,15 @@ def estimate_fork(plane: Plane, plan: ForkPlan) -> Estimate:
     if point.base is not None and point.target is not None:
         written = written_bytes(plane, plan.parent, newest(known))
         wal_bytes = wal_between(known, point.base, point.target, written, plane.clock())
-    return Estimate(wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND)
+    copied_bytes = _copied_bytes(plane, plan)
+    if copied_bytes is not None:
+        typical = max(typical, copied_bytes / _UNMEASURED_DOWNLOAD)
+    return Estimate(wal_bytes, typical + (wal_bytes or 0) / _REDO_BYTES_A_SECOND, copied_bytes=copied_bytes)
+
+
+def _copied_bytes(plane: Plane, plan: ForkPlan) -> int | None:
+    base_id = None if plan.point.base is None else plan.point.base.id
+    return plane.backend.copies.size_bytes(source_of(plan.parent, base_id, plan.point.target))
 
 
 def _from_archive(

@@ -19,7 +19,7 @@ from ramet.control.lookup import wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
-from ramet.control.restore import archive_of, gaps_of
+from ramet.control.restore import archive_of, check_snapshots, gaps_of
 from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, WrongState
@@ -111,6 +111,8 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
         target = check_target(request.strategy, request.target_time, now)
         known = _known_of(plane, tx, parent, request.strategy, target)
     check_region(request.region_code, parent.region_code)
+    if request.strategy is ForkStrategy.LAST_SNAPSHOT:
+        check_snapshots(plane)
     fork = _child_of(plane, parent, request, now)
     _check_state(parent)
     _check_received(parent, target)

@@ -73,8 +73,19 @@ def list_snapshots(plane: Plane, project_id: str, service_id: str) -> list[Snaps
     return [*known, *pending]
 
 
+def check_snapshots(plane: Plane) -> None:
+    """Raise Invalid where the storage takes no snapshots."""
+    if plane.backend.copies.are_needed():
+        raise Invalid(
+            "NO_SNAPSHOTS",
+            "The storage of this Ramet takes no snapshots",
+            "Fork with NOW, which copies all data, or with PITR to a time that the off-host archive has.",
+        )
+
+
 def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | None) -> PendingSnapshot:
     """Accept a manual snapshot, which stays until it is deleted."""
+    check_snapshots(plane)
     if name is not None:
         check_name(name)
     with plane.change() as tx:

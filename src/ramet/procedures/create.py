@@ -4,7 +4,8 @@ step         leaves behind                        undo
 initialize   a volume with an empty cluster       destroy
 boot         a server, closed to clients          (destroy)
 secure       database, roles, extensions          (destroy)
-snapshot     the base of the restore window       (destroy)
+snapshot     the base of the restore window,      (destroy)
+             where the storage takes snapshots
 publish      an open endpoint: READY              -
 
 A server that is killed before it is open is started again.
@@ -36,6 +37,8 @@ class Based(Creation):
 
     @repeats_from("boot")
     def snapshot(self, work: Work[Any]) -> Outcome:
+        if self.tools.backend.copies.are_needed():
+            return Next("publish", replace(work.state, is_based=True))
         taken = take_snapshot(self.tools, work, SnapshotKind.INITIAL)
         if isinstance(taken, Wait):
             raise Unavailable("SERVER_KILLED", f"The server of service {work.subject} was killed before it was open")

@@ -9,6 +9,8 @@
 
 Its own restore window begins with a snapshot that is submitted in the transaction that makes it READY.
 
+Where the storage takes no snapshots, `capture` takes as long as a copy of all data.
+
 The parent is held from acceptance until `capture` is recorded: nothing stops, starts, trims or deletes it in that time.
 What only the off-host archive has is downloaded by `capture`, which needs nothing of the parent then, and no hold.
 A server that is killed before it is open is started again.
@@ -72,6 +74,9 @@ class Fork(Creation):
             return base
         parent = self.tools.service(work.state.parent_id)
         source = source_of(parent, base.id if base else None, work.state.target)
+        progress = self.tools.backend.copies.make(server, source)
+        if progress is not None:
+            return Wait(0.2, progress)
         captured = self.tools.backend.restore.capture(server, source)
         return Wait(0.1, "the parent's server is not serving") if captured is None else (captured, base)
 

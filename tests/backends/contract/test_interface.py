@@ -7,6 +7,7 @@ import pytest
 from ramet.backends.interface.admission import Admission
 from ramet.backends.interface.archive import Archive
 from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.copies import Copies
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
@@ -41,6 +42,7 @@ PROTOCOLS = (
     Endpoints,
     Logins,
     Admission,
+    Copies,
 )
 MOST_METHODS = 15
 
@@ -78,6 +80,7 @@ def test_a_backend_has_these_protocols_and_nothing_else() -> None:
                 "endpoints",
                 "logins",
                 "admission",
+                "copies",
             ),
             PROTOCOLS,
             strict=True,

@@ -59,7 +59,9 @@ class FakeCluster:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.refused: dict[str, int] = {}
+        self.unknown: set[str] = set()
         self.phase = HEALTHY
+        self.copies_at_once = True
         self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
         self.changed = threading.Condition()
         self._events: list[tuple[int, str, str, dict[str, Any]]] = []
@@ -133,6 +135,10 @@ class FakeCluster:
             spec = {"resources": {"requests": {"storage": size}}}
             own = {**labels, "cnpg.io/cluster": name}
             self.put("persistentvolumeclaims", {"metadata": {"name": f"{name}-1", "labels": own}, "spec": spec})
+        if not self.copies_at_once and "pg_basebackup" in found["spec"]["bootstrap"]:
+            job = {"name": f"{name}-1-pgbasebackup", "labels": {**labels, "cnpg.io/jobRole": "pgbasebackup"}}
+            self.put("pods", {"metadata": job, "status": {"phase": "Running"}})
+            return
         if ("pods", f"{name}-1") not in self.objects:
             pod = {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()}
             self.put("pods", pod)
@@ -174,6 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif name:
             found = self.server.cluster.objects.get((plural, name))
             self._json(404, _status(404, f"{plural} {name} not found")) if found is None else self._json(200, found)
+        elif plural in self.server.cluster.unknown:
+            self._json(404, _status(404, "the server could not find the requested resource"))
         elif plural:
             with self.server.cluster.changed:
                 items = [one for kind, one in self._labelled(plural, query)]

@@ -8,6 +8,7 @@ import pytest
 from ramet.archive.object_store import open_bucket
 from ramet.backends.kubernetes import doctor
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.site import Forks
 from ramet.backends.kubernetes.store_access import StoreAccess
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
 
@@ -46,6 +47,16 @@ def test_a_snapshot_class_must_be_of_the_driver_of_the_volumes(cluster: tuple[Fa
     rows = dict(doctor.examine(place))
     assert rows["storage"] == "Volumes of class fast, by fast.csi, of 10 GiB. They can grow."
     assert rows["snapshots"] == "Forks begin with snapshots of class slow, by fast.csi."
+
+
+def test_where_forks_are_copies_it_says_what_they_cost(tmp_path: Path) -> None:
+    with in_cluster(forks=Forks.COPY) as (found, place):
+        found.unknown = {"volumesnapshots", "volumesnapshotclasses"}
+        said = dict(doctor.examine(place))["snapshots"]
+        assert "takes the time and the room of all data. Without RAMET_ARCHIVE_URL no past time" in said
+    with in_cluster() as (found, place):
+        found.unknown = {"volumesnapshotclasses"}
+        assert "set RAMET_KUBERNETES_FORKS=copy" in dict(doctor.examine(place))["snapshots"]
 
 
 def test_what_archive_and_operator_lack_is_said(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from ramet.backends.kubernetes import archive_manifests, manifests, pgbouncer, p
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.manifests import Manifest
-from ramet.backends.kubernetes.site import Exposure, Site
+from ramet.backends.kubernetes.site import Exposure, Forks, Site
 from ramet.backends.kubernetes.store_access import StoreAccess
+from ramet.backends.kubernetes.streaming import Copy
 from ramet.model.high_availability import Standbys
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
@@ -63,6 +64,8 @@ MANIFESTS = {
     "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
     "standbys": manifests.cluster(replace(SHARED, standbys=Standbys(2, 1)), SITE, Phase.OPEN),
     "replica": manifests.cluster(REPLICA, SITE, Phase.CLOSED, volume_size="30Gi"),
+    "copied": manifests.cluster(SHARED, SITE, Phase.CLOSED, first=True, recovery=Copy("parent0001")),
+    "replica-copied": manifests.cluster(REPLICA, replace(SITE, forks=Forks.COPY), Phase.CLOSED),
     "policy-closed": policies.closed("forkfork12", API),
     "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
     "endpoint": manifests.endpoint(SHARED, SITE),

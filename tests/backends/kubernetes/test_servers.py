@@ -10,6 +10,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import securing
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
@@ -206,7 +207,7 @@ def test_a_role_that_the_operator_changes_at_the_same_time_is_taken_over_once_mo
 
 
 def test_where_a_job_makes_the_volume_the_fork_names_its_snapshot_until_it_is_open() -> None:
-    with in_cluster(adopts=False) as (found, place):
+    with in_cluster(forks=Forks.RECOVER) as (found, place):
         backend = KubernetesBackend(place)
         backend.servers.initialize(SHARED)
         captured = [backend.restore.capture(FORK, Source(SHARED)) for _ in range(2)]

@@ -103,6 +103,7 @@ def _plan_shape(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -> Fork
         target_time=point.target,
         base_snapshot=None if point.base is None else snapshot_shape(point.base),
         archive=_planned_download(plan, estimate),
+        copied_bytes=estimate.copied_bytes,
         environment=fork.environment,
         cpu_millis=fork.size.cpu_millis,
         memory_gbs=fork.size.memory_gbs,

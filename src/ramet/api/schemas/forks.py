@@ -166,6 +166,13 @@ class ForkPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     archive: Annotated[
         PlannedDownload | None, Meta(description="Absent if the data of the fork would not come from the archive.")
     ] = None
+    copied_bytes: Annotated[
+        int | None,
+        Meta(
+            description="What would be copied from the parent's server over the network, and stored once more; absent"
+            " where the storage shares data."
+        ),
+    ] = None
     environment: Environment
     cpu_millis: int | None
     memory_gbs: int | None
@@ -174,6 +181,6 @@ class ForkPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         float,
         Meta(
             description="The median of the latest forks on this host, plus WAL replay at 120 MB a second,"
-            " plus the download."
+            " plus the download. A copy of all data takes as long as 50 MB a second at least."
         ),
     ]

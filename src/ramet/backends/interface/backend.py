@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ramet.backends.interface.admission import Admission
 from ramet.backends.interface.archive import Archive
+from ramet.backends.interface.copies import Copies
 from ramet.backends.interface.endpoints import Endpoints
 from ramet.backends.interface.followers import Followers
 from ramet.backends.interface.host import Host
@@ -36,6 +37,10 @@ class Backend(Protocol):
     @property
     def restore(self) -> Restore:
         """Snapshots, archived WAL, and the forks that are made of them."""
+
+    @property
+    def copies(self) -> Copies:
+        """Forks without snapshots."""
 
     @property
     def replacements(self) -> Replacements:

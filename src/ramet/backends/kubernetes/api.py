@@ -128,9 +128,17 @@ class Api:
             return None
 
     def find(self, kind: type[_Kind], labels: Mapping[str, str]) -> list[_Kind]:
-        """Return the objects that have all of these labels."""
-        with _errors(f"the list of {kind.__name__}"):
-            return list(self.client.list(kind, namespace=self.namespaces.of_labels(dict(labels)), labels=dict(labels)))
+        """Return the objects that have all of these labels; no snapshots where those are not known at all."""
+        return self._listed(kind, self.namespaces.of_labels(dict(labels)), labels)
+
+    def _listed(self, kind: type[_Kind], namespace: str, labels: Mapping[str, str]) -> list[_Kind]:
+        try:
+            with _errors(f"the list of {kind.__name__}"):
+                return list(self.client.list(kind, namespace=namespace, labels=dict(labels)))
+        except _Missing:
+            if kind is VolumeSnapshot:
+                return []
+            raise
 
     def find_in(self, kind: type[_Kind], namespace: str) -> list[_Kind]:
         """Return the objects of a namespace; `*` stands for all namespaces."""
@@ -249,10 +257,9 @@ class Api:
 
     def _namespace_of(self, service_id: str) -> str | None:
         """Return the namespace that has objects of a service, the Cluster or what may outlive it."""
-        with _errors(f"the objects of service {service_id}"):
-            for kind in (Cluster, Volume, VolumeSnapshot):
-                for found in self.client.list(kind, namespace=ALL, labels={names.SERVICE_LABEL: service_id}):
-                    return found.metadata.namespace
+        for kind in (Cluster, Volume, VolumeSnapshot):
+            for found in self._listed(kind, ALL, names.labels_of(service_id)):
+                return found.metadata.namespace
         return None
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ramet.backends.interface.values import Primary
-from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes import names, streaming
 from ramet.model.high_availability import Standbys
 
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
@@ -44,29 +44,16 @@ def synchronous(standbys: Standbys) -> dict[str, Any]:
     return {"synchronous": {"method": "any", "number": standbys.synchronous, "dataDurability": durability}}
 
 
-def following(replica_id: str, primary: Primary) -> dict[str, Any]:
-    """Return what makes a Cluster begin with a snapshot of another one, and follow that one's primary.
+def following(replica_id: str, primary: Primary, *, copies: bool) -> dict[str, Any]:
+    """Return what makes a Cluster begin with a snapshot or a copy of another one, and follow that one's primary.
 
     It has the certificate authority of its primary, so that clients and poolers trust both.
     """
-    authority = names.authority_name(primary.service_id)
-    certificate = names.client_certificate_name(primary.service_id)
     snapshot = {"apiGroup": _SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": names.seed_name(replica_id)}
-    source = {
-        "name": _PRIMARY,
-        "connectionParameters": {
-            "host": names.writing_name(primary.service_id),
-            "user": "streaming_replica",
-            "dbname": "postgres",
-            "sslmode": "verify-full",
-        },
-        "sslKey": {"name": certificate, "key": "tls.key"},
-        "sslCert": {"name": certificate, "key": "tls.crt"},
-        "sslRootCert": {"name": authority, "key": "ca.crt"},
-    }
+    recovery = {"recovery": {"source": _PRIMARY, "volumeSnapshots": {"storage": snapshot}}}
     return {
-        "bootstrap": {"recovery": {"source": _PRIMARY, "volumeSnapshots": {"storage": snapshot}}},
-        "externalClusters": [source],
+        "bootstrap": streaming.copied(_PRIMARY) if copies else recovery,
+        "externalClusters": [streaming.source(_PRIMARY, primary.service_id)],
         "replica": {"enabled": True, "source": _PRIMARY},
     }
 

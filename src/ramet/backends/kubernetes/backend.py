@@ -17,6 +17,7 @@ from ramet.backends.kubernetes.admission import KubernetesAdmission
 from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.archive import KubernetesArchive
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.host import KubernetesHost
 from ramet.backends.kubernetes.logins import KubernetesLogins
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
@@ -35,14 +36,15 @@ class KubernetesBackend:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.poolers = KubernetesPoolers(place)
-        self.servers = KubernetesServers(place, self.poolers)
-        self.restore = KubernetesRestore(place)
+        self.copies = KubernetesCopies(place)
+        self.servers = KubernetesServers(place, self.poolers, self.copies)
+        self.restore = KubernetesRestore(place, self.copies)
         self.admission = KubernetesAdmission()
         self.logins = KubernetesLogins(place)
         self.replication = KubernetesReplication(place)
         restores = "restores in place, resets and rewinds: fork the service instead"
         sources = "services that follow a database elsewhere"
-        self.replicas: Replicas = KubernetesReplicas(place)
+        self.replicas: Replicas = KubernetesReplicas(place, self.copies)
         self.replacements: Replacements = absent(restores)
         self.archive: Archive = KubernetesArchive(place)
         self.sources: Sources = absent("imports", discard=None)

@@ -14,6 +14,7 @@ from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.reports import Reports
 from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, StorageClass, Volume
 from ramet.backends.kubernetes.site import Site
+from ramet.backends.kubernetes.streaming import Copy
 from ramet.backends.kubernetes.tunnel import Tunnels
 from ramet.backends.kubernetes.watch import Watched
 from ramet.backends.local.host.paths import ServicePaths
@@ -128,11 +129,15 @@ class Place:
         *,
         first: bool = False,
         asleep: bool = False,
-        recovery: Recovery | None = None,
+        recovery: Recovery | Copy | None = None,
+        parent_id: str | None = None,
     ) -> None:
-        """Make the Cluster of a service and its endpoint, or change them to what they shall be."""
+        """Make the Cluster of a service and its endpoint, or change them to what they shall be.
+
+        A fork whose volume the operator makes has one of the size of its parent's.
+        """
         self.ensure_namespace(server)
-        size = self._volume_size(server)
+        size = self._volume_size(server, parent_id)
         wanted = manifests.cluster(
             server, self.site, phase, first=first, asleep=asleep, volume_size=size, recovery=recovery
         )
@@ -164,14 +169,16 @@ class Place:
             return False
         return any(one.can_grow for one in known if one.is_used(self.site.storage_class))
 
-    def _volume_size(self, server: Server) -> str | None:
+    def _volume_size(self, server: Server, parent_id: str | None) -> str | None:
         """Return the size that the volume shall have: what it has, or what the settings say now, if it can grow.
 
-        A replica's is a copy of its primary's.
+        A replica's is a copy of its primary's, a fork's one of its parent's, if that is there.
         """
         volume = self.api.get(Volume, self.primary_of(server.service_id))
         if volume is None and server.primary is not None:
             volume = self.volume_of(server.primary.service_id)
+        if volume is None and parent_id is not None:
+            volume = self.api.get(Volume, self.primary_of(parent_id))
         if volume is None or volume.requested is None:
             return None
         grown = manifests.larger_size(volume.requested, self.site)

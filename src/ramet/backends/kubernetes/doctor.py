@@ -5,12 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Cluster, ObjectStore, SnapshotClass, StorageClass, Volume
-from ramet.backends.kubernetes.site import OPERATOR, Exposure
+from ramet.backends.kubernetes.site import OPERATOR, Exposure, Forks
 from ramet.errors import Error, Failed
 
 _DEFAULT_SNAPSHOTS = "snapshot.storage.kubernetes.io/is-default-class"
 _CNPG, _SNAPSHOTS, _BARMAN = "postgresql.cnpg.io", "snapshot.storage.k8s.io", "barmancloud.cnpg.io"
 _OPERATOR_VERSION = "cnpg.io/operatorVersion"
+_COPY_INSTEAD = "Or set RAMET_KUBERNETES_FORKS=copy, to fork by copies of all data."
+_COST = "a fork is a copy of its parent by pg_basebackup, and takes the time and the room of all data."
+_NO_PAST = "Without RAMET_ARCHIVE_URL no past time can be restored."
+_PAST_IN_ARCHIVE = "Past times come from base backups in the archive, of services that are archived."
 # What Ramet does in its namespace, as (verb, group, resource).
 RIGHTS = (
     *((verb, _CNPG, "clusters") for verb in ("get", "list", "watch", "create", "patch", "delete")),
@@ -117,18 +121,21 @@ def _storage(place: Place) -> str:
 
 
 def _snapshots(place: Place) -> str:
+    if place.site.forks is Forks.COPY:
+        past = _NO_PAST if place.bucket is None else _PAST_IN_ARCHIVE
+        return f"Not used: with RAMET_KUBERNETES_FORKS=copy {_COST} {past}"
     try:
         known = place.api.find_global(SnapshotClass)
     except Failed as error:
         if error.code == "KUBERNETES_NOT_FOUND":
-            return "VolumeSnapshots are unknown here, so nothing can be forked. Install the snapshot controller."
+            return f"VolumeSnapshots are unknown here. Install the snapshot controller. {_COPY_INSTEAD}"
         raise
     wanted = place.site.snapshot_class
     drivers = {one.provisioner for one in place.api.find_global(StorageClass) if one.is_used(place.site.storage_class)}
     fitting = list(_fitting(known, wanted, drivers))
     if not fitting:
         names = ", ".join(f"{one.metadata.name} of {one.driver}" for one in known) or "none"
-        return f"No snapshot class fits the volumes, so nothing can be forked. There are: {names}."
+        return f"No snapshot class fits the volumes, so nothing can be forked. There are: {names}. {_COPY_INSTEAD}"
     return f"Forks begin with snapshots of class {fitting[0].metadata.name}, by {fitting[0].driver}."
 
 

@@ -11,7 +11,8 @@ from ramet.backends.kubernetes import availability, configuration, names
 from ramet.backends.kubernetes.archive_manifests import Recovery, plugin
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.exposure import service_of
-from ramet.backends.kubernetes.site import GIB, Site
+from ramet.backends.kubernetes.site import GIB, Forks, Site
+from ramet.backends.kubernetes.streaming import Copy
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.endpoints import pooler_host
 from ramet.model.service import ServiceType
@@ -31,19 +32,19 @@ def cluster(
     first: bool = False,
     asleep: bool = False,
     volume_size: str | None = None,
-    recovery: Recovery | None = None,
+    recovery: Recovery | Copy | None = None,
 ) -> Manifest:
     """Return the Cluster of a service: each instance on one volume, so that one snapshot has all of it at one moment.
 
     With `first` it is that of a fork's first start. `asleep` stops its server. `volume_size` is that of a volume
     that is there already. Standbys have a volume each. With `recovery` the operator makes its data of a snapshot or
-    base backup and archived WAL; once that is done the manifest says so no more, because what it names is deleted
-    some day.
+    base backup and archived WAL, or of a copy; once that is done the manifest says so no more, because what it names
+    is deleted some day.
     """
     annotations = {names.HIBERNATION: "on" if asleep else "off"}
     if first:
         annotations[names.FIRST_ANNOTATION] = "true"
-    if recovery is not None:
+    if isinstance(recovery, Recovery):
         annotations[names.CAPTURE_ANNOTATION] = recovery.facts
     own = _metadata(server.service_id, names.cluster_name(server.service_id), annotations)
     return {
@@ -57,7 +58,7 @@ def cluster(
             "enableSuperuserAccess": False,
             "storage": _storage(site, volume_size),
             **_bootstrap(recovery),
-            **({} if server.primary is None else availability.following(server.service_id, server.primary)),
+            **_followed(server, site),
             **_archiver(server, site),
             **availability.instances(server.standbys),
             "probes": _PROBES,
@@ -77,7 +78,13 @@ def cluster(
     }
 
 
-def _bootstrap(recovery: Recovery | None) -> dict[str, Any]:
+def _followed(server: Server, site: Site) -> dict[str, Any]:
+    if server.primary is None:
+        return {}
+    return availability.following(server.service_id, server.primary, copies=site.forks is Forks.COPY)
+
+
+def _bootstrap(recovery: Recovery | Copy | None) -> dict[str, Any]:
     owned = {"database": DATABASE, "owner": PLATFORM_ROLE}
     if recovery is not None:
         return recovery.bootstrap(owned)

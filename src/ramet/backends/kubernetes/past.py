@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
-from ramet.backends.kubernetes import egress, names, recovery_point, snapshots
+from ramet.backends.kubernetes import egress, jobs, names, recovery_point, snapshots
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.recovery_point import RecoveryPoint, Search
-from ramet.backends.kubernetes.resources import Cluster, Pod, VolumeSnapshot
+from ramet.backends.kubernetes.resources import Cluster, VolumeSnapshot
 from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed, Unavailable
@@ -27,7 +25,6 @@ from ramet.model.timestamps import rfc3339
 
 # Set in a capture's facts: the operator recovers the fork, and `recover` waits for that.
 BY_JOB = "recovered_by_job"
-_FAILED_PODS = 3
 _FINAL = re.compile(r"recovery ended before configured recovery target|could not locate .*checkpoint record")
 _LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 _RECOVERED = """
@@ -83,7 +80,7 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     facts = _facts(source, base, point)
     recovery = replace(_recovery(source, base, point), facts=json.dumps(facts, sort_keys=True))
     egress.close(place, child.service_id)
-    place.apply(child, Phase.CLOSED, first=True, recovery=recovery)
+    place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
     return _captured(facts)
 
 
@@ -94,7 +91,7 @@ def recover(place: Place, child: Server, captured: Capture) -> Progress:
     """
     pod = place.primary_pod(child.service_id)
     if pod is None or not pod.runs:
-        return Progress(None, _job_progress(place, child.service_id))
+        return Progress(None, jobs.progress(place, child.service_id, "Recovery from the archive", _FINAL))
     try:
         return Progress(_verified(place, child, captured))
     except Unavailable as error:
@@ -193,50 +190,6 @@ def _is_reached(reached: str, facts: Mapping[str, Any]) -> bool:
     if facts["left_at"] is None:
         return lsn_number(reached) <= lsn_number(facts["end_lsn"])
     return lsn_number(reached) == lsn_number(facts["left_at"])
-
-
-def _job_progress(place: Place, service_id: str) -> str:
-    """Say what the recovery job does. Raises Failed when it ended with an error that another try does not change."""
-    pods = [pod for pod in place.pods.of_service(service_id) if names.JOB_LABEL in pod.metadata.labels]
-    failed = [pod for pod in pods if pod.status.phase == "Failed"]
-    if failed:
-        reason = _reason(place, failed[-1])
-        if len(failed) >= _FAILED_PODS or _FINAL.search(reason):
-            raise Failed("RECOVERY_FAILED", "Recovery from the archive failed", reason)
-    return "; ".join(pod.progress for pod in pods) or "the recovery job has not begun"
-
-
-class _Record(msgspec.Struct):
-    error_severity: str = ""
-    message: str = ""
-
-
-class _Line(msgspec.Struct):
-    """A line of a job: PostgreSQL's have a record, those of the instance manager a message and perhaps an error."""
-
-    level: str = ""
-    msg: str = ""
-    error: str = ""
-    record: _Record | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Line)
-
-
-def _reason(place: Place, pod: Pod) -> str:
-    """Return why a job failed: the last error of PostgreSQL in its log, else that of the instance manager."""
-    container = pod.metadata.labels[names.JOB_LABEL]
-    own, others = "", ""
-    for text in place.api.read_log(pod.metadata.name, tail_lines=2000, container=container):
-        try:
-            line = _DECODER.decode(text)
-        except msgspec.MsgspecError:
-            continue
-        if line.record is not None and line.record.error_severity in ("FATAL", "PANIC"):
-            own = line.record.message
-        elif line.level == "error":
-            others = f"{line.msg}: {line.error}".strip(": ")
-    return own or others or f"Pod {pod.progress}."
 
 
 def _wrong(detail: str) -> Failed:

@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import manifests, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.resources import Service, Volume
 from ramet.backends.local.sql.connections import row
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Unavailable
 from ramet.model.high_availability import Standbys
 
 _LOOK_SECONDS = 0.1
-_HURRY_SECONDS = 3.0
 _SYNCHRONOUS = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')"
 
 
@@ -24,7 +23,7 @@ class KubernetesReplicas:
     """Replicas and standbys; obeys ramet.backends.interface.replicas.Replicas."""
 
     place: Place
-    _hurried_until: dict[str, float] = field(default_factory=dict)
+    copies: KubernetesCopies
 
     def check_room(self, primary: Server) -> None:
         """Leave it to the storage, which makes a volume or says why not."""
@@ -32,7 +31,8 @@ class KubernetesReplicas:
     def create(self, replica: Server) -> bool:
         """Make the replica's Cluster of a snapshot of its primary's volume, or find the one of an earlier call.
 
-        It stays a standby for good: it has its own size, and no failover of its primary chooses it.
+        It stays a standby for good: it has its own size, and no failover of its primary chooses it. Where there are
+        no snapshots, it is a copy of the primary.
         """
         if replica.primary is None:
             raise AssertionError("BUG: a replica without a primary")
@@ -43,8 +43,9 @@ class KubernetesReplicas:
         if pod is None or not pod.is_ready:
             return False
         self.place.api.ensure_namespace(replica.service_id, replica.project_id)
-        seed = names.seed_name(replica.service_id)
-        snapshots.take(self.place, replica.service_id, seed, self.place.primary_of(primary_id))
+        if not self.copies.are_needed():
+            seed = names.seed_name(replica.service_id)
+            snapshots.take(self.place, replica.service_id, seed, self.place.primary_of(primary_id))
         self.place.apply(replica, Phase.CLOSED)
         return True
 
@@ -66,20 +67,12 @@ class KubernetesReplicas:
             self.place.apply_open(server)
         deadline = time.monotonic() + timeout_seconds
         while progress := self._missing(server):
-            self._hurry(server.service_id)
+            if any("-join-" in one.metadata.name for one in self.place.pods.of_service(server.service_id)):
+                self.copies.hurried(server.service_id)
             if time.monotonic() >= deadline:
                 return progress
             time.sleep(_LOOK_SECONDS)
         return None
-
-    def _hurry(self, service_id: str) -> None:
-        """Complete the checkpoint at once that the copy of a new standby waits for: by itself it takes minutes."""
-        if not any("-join-" in one.metadata.name for one in self.place.pods.of_service(service_id)):
-            return
-        if time.monotonic() >= self._hurried_until.get(service_id, 0.0):
-            self._hurried_until[service_id] = time.monotonic() + _HURRY_SECONDS
-            with suppress(Failed, Unavailable):
-                self.place.run_sql(service_id, "CHECKPOINT")
 
     def _missing(self, server: Server) -> str | None:
         found = self.place.clusters.get(names.cluster_name(server.service_id))

@@ -15,7 +15,9 @@ from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.base_backups import base_in_archive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.resources import Volume, VolumeSnapshot
+from ramet.backends.kubernetes.site import Forks
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.jobs import Jobs, cpu_count
@@ -28,6 +30,7 @@ from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
 from ramet.model.timestamps import rfc3339
 
 _SHOWN_TABLES = 100
+_COPIED = "The fork began with a copy of the parent by pg_basebackup, with all WAL until that was complete."
 _ATOMIC = "The fork began with an atomic snapshot of the parent's only volume, from which PostgreSQL recovered."
 _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only the times of snapshots can be restored"
 _UNLOGGED = (
@@ -40,6 +43,7 @@ class KubernetesRestore:
     """Snapshots and forks; obeys ramet.backends.interface.restore.Restore."""
 
     place: Place
+    copies: KubernetesCopies
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -50,6 +54,7 @@ class KubernetesRestore:
         """Raise Invalid for a fork that needs an archive where there is none; room is the storage's business."""
         if source.target is not None or source.base_backup_id is not None:
             self._check_archive()
+        self.copies.check(source)
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Make the fork's volume of a snapshot, and its Cluster, closed to clients.
@@ -62,15 +67,22 @@ class KubernetesRestore:
             if captured is not None:
                 return captured
             source = replace(source, snapshot_id=None, target=None)
+        if self.copies.takes(source):
+            return self._noted(child, source, self.place.api.get(Volume, names.volume_name(child.service_id)))
         self.place.ensure_namespace(child)
         egress.close(self.place, child.service_id)
-        return self._adopted(child, source) if self.place.site.adopts else self._made_by_job(child, source)
+        is_adopted = self.place.site.forks is Forks.ADOPT
+        return self._adopted(child, source) if is_adopted else self._made_by_job(child, source)
 
     def _adopted(self, child: Server, source: Source) -> Capture:
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)
         self.place.apply(child, Phase.CLOSED, first=True)
+        return self._noted(child, source, volume)
+
+    def _noted(self, child: Server, source: Source, volume: Volume | None) -> Capture:
+        """Return what is noted with a fork's volume; unless there is something, note what the fork begins with."""
         noted = _noted(volume)
         if noted is None:
             noted = self._facts(source)
@@ -86,7 +98,7 @@ class KubernetesRestore:
             recovery = Recovery(snapshot=self._snapshot_for(child, source))
             noted = self._facts(source)
             recovery = replace(recovery, facts=json.dumps(noted, sort_keys=True))
-            self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery)
+            self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
         return Capture(None, noted)
 
     def _base(self, source: Source) -> past.Base | None:
@@ -132,10 +144,11 @@ class KubernetesRestore:
             found = snapshots.noted(taken) if taken is not None else None
         if found is None:
             found = snapshots.position(self.place, parent, paused=source.paused)
+        copies = self.copies.takes(source)
         return {
             "base_time": found.get("taken_at", rfc3339(datetime.now(UTC))),
-            "checks": [_ATOMIC],
-            "method": "volume snapshot",
+            "checks": [_COPIED if copies else _ATOMIC],
+            "method": "pg_basebackup" if copies else "volume snapshot",
             **{key: found[key] for key in ("timeline", "start_lsn", "end_lsn", "size_bytes")},
         }
 
@@ -146,7 +159,7 @@ class KubernetesRestore:
         return Progress({})
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
-        """Return the unlogged tables; and remove the snapshot that the fork was made from."""
+        """Return the unlogged tables; and remove the snapshot that the fork was made from, if it was."""
         self.place.check_runs(child)
         paths = self.place.paths(child)
         with connections.connect_inside(paths) as connection:

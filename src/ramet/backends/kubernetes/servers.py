@@ -12,6 +12,7 @@ from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observ
 from ramet.backends.kubernetes import egress, names, probe, removal, retention, rolling, securing, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
 from ramet.backends.kubernetes.reports import Report
 from ramet.backends.kubernetes.resources import Cluster, Pod, Volume, VolumeSnapshot
@@ -41,6 +42,7 @@ class KubernetesServers:
 
     place: Place
     poolers: KubernetesPoolers
+    copies: KubernetesCopies
     read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
     route: Route = field(default_factory=Route)
     _maintained: dict[str, Report] = field(default_factory=dict)
@@ -71,8 +73,14 @@ class KubernetesServers:
                 if pod is not None and pod.runs and self._is_started(server, deadline - time.monotonic()):
                     return Readiness(True)
             if time.monotonic() >= deadline:
-                return Readiness(False, self._progress(server.service_id, pod))
+                return Readiness(False, self._copied(server) or self._progress(server.service_id, pod))
             time.sleep(_LOOK_SECONDS)
+
+    def _copied(self, server: Server) -> str | None:
+        """Say how far the copy of a replica is, where it begins with one."""
+        if server.primary is None or not self.copies.are_needed():
+            return None
+        return self.copies.progress(server.service_id, server.primary.service_id)
 
     def _is_started(self, server: Server, seconds: float) -> bool:
         query, tries = _IS_PRIMARY if server.primary is None else _ANSWERS, int(seconds / _LOOK_SECONDS)

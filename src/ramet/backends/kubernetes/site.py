@@ -18,13 +18,24 @@ class Exposure(StrEnum):
     LOADBALANCER = "loadbalancer"
 
 
+class Forks(StrEnum):
+    """How a fork of now begins.
+
+    The operator adopts a volume that is made of a snapshot, or recovers from the snapshot by a job of its own, or
+    copies the running server by pg_basebackup, where the storage takes no snapshots.
+    """
+
+    ADOPT = "adopt"
+    RECOVER = "recover"
+    COPY = "copy"
+
+
 @dataclass(frozen=True)
 class Site:
     """The place of all services. Empty classes are the cluster's defaults; `{major}` in `image` is the version.
 
     `extensions` are those that the image has beside PostgreSQL's own. `fork_egress` is what DEV forks may connect to:
-    allow, deny, or networks. `archive` is where WAL and base backups go. `adopts`: the operator takes
-    over volumes that are made of snapshots here; otherwise a job of its own makes them.
+    allow, deny, or networks. `archive` is where WAL and base backups go.
     """
 
     namespace: str
@@ -38,7 +49,7 @@ class Site:
     pooler_image: str = "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
     fork_egress: str = "allow"
     archive: StoreAccess | None = None
-    adopts: bool = True
+    forks: Forks = Forks.ADOPT
 
     def image_of(self, pg_major: int) -> str:
         """Return the image of a PostgreSQL version."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ramet.archive.object_store import open_bucket
 from ramet.backends.local.admission import USUAL_COMMIT_PERCENT, USUAL_RESERVE_PERCENT, LocalAdmission
+from ramet.backends.local.copies import LocalCopies
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
@@ -59,6 +60,7 @@ class LocalBackend:
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
     endpoints = _part(lambda it: it.servers.endpoints)
     restore = _part(lambda it: LocalRestore(it.instances, it.pool))
+    copies = LocalCopies()
     replacements = _part(lambda it: LocalReplacements(it.instances, it.pool.driver, it.servers))
     replicas = _part(lambda it: LocalReplicas(it.instances, it.pool))
     sources = _part(lambda it: LocalSources(it.instances, it.pool, it.vault))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from ramet.backends.memory.admission import MemoryAdmission
 from ramet.backends.memory.archive import MemoryArchive
+from ramet.backends.memory.copies import MemoryCopies
 from ramet.backends.memory.endpoints import MemoryEndpoints
 from ramet.backends.memory.followers import MemoryFollowers
 from ramet.backends.memory.host import MemoryHost
@@ -34,6 +35,7 @@ class MemoryBackend(Memory):
         super().__init__(starts_after, clock)
         self.servers = MemoryServers(self)
         self.restore = MemoryRestore(self)
+        self.copies = MemoryCopies(self)
         self.replicas = MemoryReplicas(self)
         self.poolers = MemoryPoolers(self)
         self.endpoints = MemoryEndpoints(self)

@@ -86,6 +86,7 @@ class Memory:
         self.asleep: dict[str, bool] = {}  # those of services that may sleep, and whether these do
         self.waiting: set[str] = set()
         self.has_standbys = False
+        self.takes_snapshots = True
         self.refused: list[tuple[str, str]] = []
         self.unacceptable = ""
         self.outdated: list[ExtensionUpdate] = []

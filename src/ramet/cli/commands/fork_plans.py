@@ -19,9 +19,16 @@ def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
         ("data", f"{plan.strategy}{target}"),
         ("base snapshot", "-" if base is None else f"{base.id} of {base_time}"),
         *_download_pairs(plan.archive),
+        *_copy_pairs(plan.copied_bytes),
         ("WAL to replay", "-" if plan.wal_bytes is None else f"{plan.wal_bytes / _MIB:.1f} MiB"),
         ("takes about", shown_duration(plan.estimated_seconds)),
     ]
+
+
+def _copy_pairs(copied_bytes: int | None) -> list[tuple[str, str | Text]]:
+    if copied_bytes is None:
+        return []
+    return [("copy over the network", f"all data, {copied_bytes / 1e6:.1f} MB, which takes as much room again")]
 
 
 def _download_pairs(planned: PlannedDownload | None) -> list[tuple[str, str | Text]]:

@@ -37,6 +37,8 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     for service in known:
         _record_overdue_archive(plane, service, every)
         since = service.last_verified_at or service.ready_at or service.created_at
+        if plane.backend.copies.are_needed():  # then each restore is from the archive
+            continue
         if service.drill_failure is None and plane.clock() - since >= 2 * every:
             failure = f"No restore has been verified since {rfc3339(since)}."
             _log.warning("service %s: %s", service.id, failure)
@@ -61,12 +63,23 @@ def _is_in_archive(plane: Plane, service: Service) -> bool:
 
 def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
     """Tell whether the last drill of a service in the off-host archive was one of the local copy."""
-    if service.drilled_at is None or not _is_in_archive(plane, service):
+    if not _is_in_archive(plane, service):
+        return False
+    if plane.backend.copies.are_needed():
+        return True
+    if service.drilled_at is None:
         return False
     return service.archive_drilled_at is None or service.archive_drilled_at < service.drilled_at
 
 
+def _has_past(plane: Plane, service: Service) -> bool:
+    """Tell whether anything is kept of a service that could be restored."""
+    return not plane.backend.copies.are_needed() or _is_in_archive(plane, service)
+
+
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
+    if not _has_past(plane, service):
+        return False
     pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
     return shown_status(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
 

@@ -32,8 +32,11 @@ class ScheduledSnapshots:
     def take_due(self) -> None:
         """Submit a snapshot of each service for which one is due: by time, by WAL, or because writing has stopped.
 
-        None while the storage is nearly full: a snapshot would keep what tenants drop to make room.
+        None while the storage is nearly full: a snapshot would keep what tenants drop to make room. None at all where
+        the storage takes no snapshots.
         """
+        if self.plane.backend.copies.are_needed():
+            return
         self._written_before, self._written = self._written, {}
         self._clock_went_back = self._has_clock_gone_back()
         for service in serving_services(self.plane.store):
