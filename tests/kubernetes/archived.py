@@ -12,7 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.client import Client
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from tests.kubernetes.ramets import Ledger, login, objects_of, running_in_cluster
+from tests.kubernetes.ramets import Ledger, close_segment, login, objects_of, running_in_cluster
 
 _COMMITTED = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
 
@@ -53,8 +53,7 @@ class Archived:
     def await_archived(self, service_id: str) -> None:
         """Wait until the archive has what was committed before this call."""
         now = datetime.now(UTC)
-        if service_id == self.parent.service_id:
-            close_segment(service_id, self.namespace)
+        close_segment(service_id, self.namespace)
 
         def is_archived() -> bool:
             until = self.client.get_archive(service_id).archived_until
