@@ -138,12 +138,12 @@ def _pump(relay: Relay, client: socket.socket, server: socket.socket) -> None:
                 if not chunk:
                     break
             if server in ready:
-                chunk = _received(server)
-                if chunk is None:
+                received = _received(server)
+                if received is None:
                     continue
-                relay.count(len(chunk))
-                client.sendall(reply.passed(chunk))
-                if not chunk:
+                relay.count(len(received))
+                client.sendall(reply.passed(received))
+                if not received:
                     break
     _cut(client)
     _cut(server)
