@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 # Far beyond what any condition takes on a busy machine: an outcome must not depend on the load.
 BOUND_SECONDS = 120.0
 _PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.1
 
 
 def eventually(
@@ -18,12 +19,16 @@ def eventually(
     *,
     seconds: float = BOUND_SECONDS,
 ) -> None:
-    """Wait until `seen` returns True. Raises TimeoutError that names what did not come."""
-    deadline = time.monotonic() + seconds
+    """Wait until `seen` returns True. Raises TimeoutError that names what did not come.
+
+    The pauses grow with the time that passed, for each look may cost what is waited for the CPU that it needs.
+    """
+    begun = time.monotonic()
     while not seen():
-        if time.monotonic() > deadline:
+        elapsed = time.monotonic() - begun
+        if elapsed > seconds:
             raise TimeoutError(f"{what if isinstance(what, str) else what()} did not come within {seconds:g} s")
-        time.sleep(pause_seconds)
+        time.sleep(max(pause_seconds, min(elapsed / 20, _LONGEST_PAUSE_SECONDS)))
 
 
 @contextlib.contextmanager
