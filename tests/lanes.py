@@ -19,7 +19,7 @@ _STARTERS = frozenset(
         "harness.instance.Instance",
         "playwright.sync_api.sync_playwright",
         "ramet.app.Runtime",
-        "ramet.app.local_backend",
+        "ramet.configured.local_backend",
         "ramet.backends.local.backend.open_backend",
         "ramet.backends.local.server.instances.Instances",
         "tests.servers.postgresql",

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.app import has_storage, has_store, open_store, wire
+from ramet.app import wire
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.client import ApiError, Client
 from ramet.client.transport import Answer
+from ramet.endpoints import BASE_PATH
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret

@@ -30,6 +30,9 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
     [
         ("ramet.cli.commands", {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}),
         ("ramet.client", {"httpx", "sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
+        ("ramet.cli.host.ending, ramet.cli.host.archive_key", {"sqlalchemy", "litestar", "lightkube", "ramet.app"}),
+        ("ramet.cli.host.recover", {"litestar", "lightkube", "ramet.app"}),
+        ("ramet.app", {"lightkube"}),
         ("ramet.kits.pytest_plugin", {"httpx", "psycopg", "ramet.client"}),
     ],
 )

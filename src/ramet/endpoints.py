@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 ADMIN = "tsdbadmin"
 DATABASE = "tsdb"
+BASE_PATH = "/public/api/v1"  # of the published interface
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
 _DOTNET = {
     "host": "Host",
     "port": "Port",
@@ -116,6 +118,11 @@ def ssl_mode(tls: bool) -> str:
 def address(host: str, port: int) -> str:
     """Return host:port, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def base_url(host: str, port: int, *, tls: bool = False) -> str:
+    """Return the base URL for clients on this host of an HTTP server that listens there."""
+    return f"{'https' if tls else 'http'}://{address(_LOOPBACKS.get(host, host), port)}{BASE_PATH}"
 
 
 def own_name(service_id: str) -> str:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.api.auth import credentials
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Unauthorized
 from tests.api.world import World
 

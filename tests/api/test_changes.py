@@ -4,8 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.backends.interface.values import ExtensionUpdate, Source
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed, Invalid
 from ramet.model.service import Service
 from ramet.model.status import FAILED_SHOWN_FOR

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.backends.memory.restore import MemoryRestore
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed, Invalid
 from ramet.model.status import FAILED_SHOWN_FOR
 from ramet.model.timestamps import rfc3339

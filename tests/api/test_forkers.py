@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ramet.api.application import BASE_PATH
+from ramet.endpoints import BASE_PATH
 from ramet.model.timestamps import rfc3339
 from tests.api.world import JsonObject, World
 

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from ramet.api.application import BASE_PATH
+from ramet.endpoints import BASE_PATH
 from tests.api.world import JsonObject, World
 
 

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from ramet import __version__
-from ramet.api.application import BASE_PATH, openapi_json
+from ramet.api.application import openapi_json
 from ramet.api.schemas.account import IdentifyUser, Logout, TrackEvent
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.services import Service, ServiceCreate
 from ramet.api.schemas.shared import ErrorBody
+from ramet.endpoints import BASE_PATH
 from tests.api.world import World, bodies
 
 CHECKED_IN = Path(__file__).parents[2] / "openapi.json"

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.backends.memory.restore import MemoryRestore
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import FAILED_SHOWN_FOR

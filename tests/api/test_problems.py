@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.control import services
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from tests.api.world import World
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ramet.api.application import BASE_PATH
 from ramet.api.schemas.shared import Body
+from ramet.endpoints import BASE_PATH
 from tests.api.world import JsonObject, World, bodies, open_world
 
 NOW = {"fork_strategy": "NOW"}

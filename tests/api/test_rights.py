@@ -7,7 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from ramet import __version__
-from ramet.api.application import BASE_PATH, openapi_json
+from ramet.api.application import openapi_json
+from ramet.endpoints import BASE_PATH
 from ramet.model.keys import NO_KEY_LIMITS, KeyLimits
 from ramet.model.rights import RIGHTS, RIGHTS_OF, Right, Role, allows
 from tests.api.world import JsonObject, World

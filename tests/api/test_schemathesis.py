@@ -20,7 +20,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from ramet import __version__
-from ramet.api.application import BASE_PATH, openapi_json
+from ramet.api.application import openapi_json
+from ramet.endpoints import BASE_PATH
 from tests.api.test_openapi import CHECKED_IN
 from tests.api.world import World, open_world
 

@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 from litestar.testing import TestClient
 
-from ramet.api.application import BASE_PATH
 from ramet.api.schemas.shared import Body
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
+from ramet.endpoints import BASE_PATH
 from ramet.model.keys import ApiKey, KeyLimits
 from ramet.model.passwords import Secret
 from ramet.model.project import Project

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ramet.api.application import BASE_PATH
 from ramet.api.schemas.shared import Body
 from ramet.audit.anchor import Anchor, Anchors
 from ramet.audit.recorder import AuditRecorder
@@ -20,6 +19,7 @@ from ramet.audit.verbs import remove_old_entries
 from ramet.audit.verification import verify
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.recording import Recording, RefusalLimit, client_address
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed, Unavailable
 from ramet.model.audit import REMOVAL, Entry, chain_key
 from ramet.operations.schedule import Duty, Schedule

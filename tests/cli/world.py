@@ -9,11 +9,13 @@ from pathlib import Path
 import uvicorn
 
 from harness.waiting import BOUND_SECONDS, eventually
-from ramet.app import Runtime, root_key, wire
+from ramet.app import Runtime, wire
 from ramet.backends.memory.backend import MemoryBackend
-from ramet.cli.host.serving import base_url, listen
+from ramet.cli.host.serving import listen
 from ramet.client import Client
+from ramet.configured import root_key
 from ramet.control.plane import utc_now
+from ramet.endpoints import base_url
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.settings import load_settings, make_data_dir
@@ -76,7 +78,7 @@ def _serving(runtime: Runtime) -> Iterator[str]:
         thread.start()
         try:
             eventually(lambda: server.started)
-            yield base_url(listening, "127.0.0.1")
+            yield base_url("127.0.0.1", listening.getsockname()[1])
         finally:
             server.should_exit = True
             thread.join(BOUND_SECONDS)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ramet.api.application import BASE_PATH
 from ramet.api.routes.events import _messages
 from ramet.control.duties.life_spans import LifeSpans
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.model.events import EventType

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from harness.waiting import eventually
-from ramet.api.application import BASE_PATH
+from ramet.endpoints import BASE_PATH
 from ramet.events.dispatcher import PAUSES, Dispatcher
 from ramet.store import webhooks
 from tests.api.world import World

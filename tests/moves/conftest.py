@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from ramet.api.application import BASE_PATH
 from ramet.api.routes import poolers
 from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
 from ramet.client.transport import Answer
 from ramet.control.protection import set_protection
 from ramet.control.services import delete_service, get_service, list_services
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Unavailable
 from ramet.followers.observation import Observing
 from ramet.model.passwords import is_password_of

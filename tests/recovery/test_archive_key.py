@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ramet.app import open_store
 from ramet.cli.commands import cli
+from ramet.configured import open_store
 from ramet.errors import NotFound
 from ramet.recovery.sealed import ensure_key
 from ramet.settings import load_settings, make_data_dir

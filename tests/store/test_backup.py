@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import back_up_store, open_store
+from ramet.configured import back_up_store, open_store
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed

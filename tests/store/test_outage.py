@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from harness.waiting import eventually
-from ramet.api.application import BASE_PATH
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Unavailable
 from ramet.store.database import Store
 from tests.api.world import JsonObject, World, open_world

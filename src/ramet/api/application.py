@@ -56,10 +56,10 @@ from ramet.api.routes.webhooks import webhooks_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.recording import Network, Recording
+from ramet.endpoints import BASE_PATH
 from ramet.events.stream import EventFeed
 from ramet.model.keys import ApiKey
 
-BASE_PATH = "/public/api/v1"
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 Refusal = Callable[[Request[Any, Any, Any], HTTPException], Response[Any]]
 RESOURCES: Sequence[ControllerRouterHandler] = (

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from ramet.control.lookup import find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.protection import check_confirmed
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.machine import sealing
 from ramet.model.passwords import Secret, new_password
@@ -24,7 +25,6 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import MoveState
 from ramet.store import operations, replica_sets, services
 
-_BASE_PATH = "/public/api/v1"
 _LONGEST_URL, _LONGEST_KEY, _LONGEST_AUTHORITY = 2000, 200, 64 * 1024
 _BEGIN = "-----BEGIN CERTIFICATE-----"
 
@@ -173,7 +173,7 @@ def _checked_url(url: str) -> str:
             "Let that Ramet serve HTTPS (RAMET_TLS_CERT=auto), or reach it through an SSH tunnel to localhost.",
         )
     path = parts.path.rstrip("/")
-    return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(_BASE_PATH) else path + _BASE_PATH, "", ""))
+    return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(BASE_PATH) else path + BASE_PATH, "", ""))
 
 
 def _is_loopback(host: str) -> bool:

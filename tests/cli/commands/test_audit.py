@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import open_store
+from ramet.configured import open_store
 from ramet.settings import load_settings, make_data_dir
 from tests.cli.terminal import Terminal
 from tests.cli.world import World

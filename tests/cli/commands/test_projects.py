@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import open_store
+from ramet.configured import open_store
 from ramet.control.projects import Projects
 from ramet.errors import Unauthorized
 from ramet.model.passwords import Secret

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.waiting import eventually
-from ramet.app import open_store
+from ramet.configured import open_store
 from ramet.control.addresses import pending_moves, planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
 from ramet.model.address import wanted_host_of

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ramet.app import http_certificate
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority
 from ramet.cli.host.http_protocol import Bounds
 from ramet.cli.host.tls import Files, ServerCertificate
+from ramet.configured import http_certificate
 from ramet.errors import Invalid
 from ramet.settings import load_settings
 from tests.cli.served import MOST, Served, serving

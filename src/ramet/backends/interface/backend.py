@@ -101,3 +101,10 @@ class Backend(Protocol):
     @property
     def host(self) -> Host:
         """What all servers share."""
+
+    @property
+    def authority(self) -> str:
+        """The certificate authority of all endpoints, as PEM; empty where each service has its own."""
+
+    def close(self) -> None:
+        """End what this process has opened; the servers keep running."""

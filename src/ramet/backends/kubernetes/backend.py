@@ -33,6 +33,8 @@ _SLEEP = "services that sleep: CloudNativePG can hibernate a cluster, but nothin
 class KubernetesBackend:
     """Runs services as Clusters; obeys ramet.backends.interface.backend.Backend."""
 
+    authority = ""
+
     def __init__(self, place: Place) -> None:
         self.place = place
         self.poolers = KubernetesPoolers(place)

@@ -76,6 +76,14 @@ class LocalBackend:
     )
     host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints, it.admission))
 
+    @property
+    def authority(self) -> str:
+        """The authority of this host."""
+        return self.instances.authority.pem
+
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def open_backend(
     data_root: Path,

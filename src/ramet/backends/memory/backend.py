@@ -31,6 +31,8 @@ from ramet.errors import Failed
 class MemoryBackend(Memory):
     """Keeps services in memory; obeys ramet.backends.interface.backend.Backend."""
 
+    authority = ""
+
     def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         super().__init__(starts_after, clock)
         self.servers = MemoryServers(self)
@@ -51,6 +53,9 @@ class MemoryBackend(Memory):
         self.followers = MemoryFollowers(self)
         self.replacements = MemoryReplacements(self)
         self.host = MemoryHost(self)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def commit(self, service_id: str, value: str) -> Row:
         """Commit a row in a serving service, as a client would."""

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from ramet.acting import Act, host_user
 from ramet.api.schemas.audit import AuditEntry
-from ramet.app import anchors_of, open_store, root_key
 from ramet.audit.anchor import Anchor
 from ramet.audit.recorder import AuditRecorder
 from ramet.audit.verbs import filter_of
@@ -23,6 +22,7 @@ from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import credentials_option, data_option, open_client, output_option, with_client
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
+from ramet.configured import anchors_of, open_store, root_key
 from ramet.errors import Failed
 from ramet.model.audit import chain_key
 from ramet.settings import Settings

@@ -39,8 +39,8 @@ def show_authority(credentials_file: Path | None, data_dir: Path | None) -> None
 
 
 def _of_host(data_dir: Path) -> tuple[str, str]:
-    from ramet.app import authority_of
     from ramet.cli.host.data_dir import existing_data_dir
+    from ramet.configured import authority_of
 
     found = authority_of(existing_data_dir(data_dir))
     return found.pem, found.sha256_fingerprint

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
-from ramet.api.application import BASE_PATH
 from ramet.cli.ui.options import complete_service, credentials_option, find_service, open_client
 from ramet.cli.user_files.credentials import Credentials, find_credentials
 from ramet.client import ApiError
 from ramet.client.transport import HttpTransport
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Unavailable
 
 _SECONDS = 30.0

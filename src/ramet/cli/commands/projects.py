@@ -9,15 +9,15 @@ import click
 from msgspec import UNSET, UnsetType
 
 from ramet.acting import acting, on_host
-from ramet.app import open_store
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
-from ramet.cli.host.serving import default_url
 from ramet.cli.ui.durations import Duration, local_time
 from ramet.cli.ui.options import data_option, find_named, output_option
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
+from ramet.configured import open_store
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
+from ramet.endpoints import base_url
 from ramet.errors import Invalid
 from ramet.model.project import Project
 from ramet.redaction import shown_fields
@@ -154,7 +154,7 @@ def address_of(data_dir: Path | None) -> tuple[str, str]:
     settings = load_settings(data_dir=data_dir)
     found = instance.running(settings.data_dir)
     if found is None:
-        return default_url(settings.host, settings.port, tls=bool(settings.tls_cert)), ""
+        return base_url(settings.host, settings.port, tls=bool(settings.tls_cert)), ""
     return found.base_url, found.ca
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from ramet.acting import acting, on_host
-from ramet.app import open_store
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import print_result, print_rows, say
+from ramet.configured import open_store
 from ramet.control.addresses import Move, pending_moves, planned_moves, request_moves, unmoved
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from ramet.app import recovery_key
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.ui.options import data_option
 from ramet.cli.ui.output import say
+from ramet.configured import recovery_key
 
 
 @click.group("archive")

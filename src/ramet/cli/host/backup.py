@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from ramet.app import back_up_store
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.ui.options import data_option
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.files import write_private
+from ramet.configured import back_up_store
 from ramet.errors import Invalid
 
 _SECRETS = "secrets"

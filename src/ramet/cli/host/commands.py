@@ -10,6 +10,7 @@ from types import FrameType, ModuleType
 import click
 
 from ramet.cli.host import instance
+from ramet.cli.host.ending import end_all
 from ramet.cli.host.options import setting_option
 from ramet.cli.ui.options import FILE, data_option
 from ramet.settings import Settings, load_settings, make_data_dir
@@ -85,7 +86,7 @@ def down(data_dir: Path | None) -> None:
       ramet down --data /srv/ramet
     """
     start_logging(load_settings(data_dir=data_dir).log_level)
-    _running().end_all(data_dir)
+    end_all(data_dir)
 
 
 def begin(data_dir: Path | None, **arguments: str | None) -> Settings:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ramet.app import has_storage, has_store
+from ramet.configured import has_storage, has_store
 from ramet.errors import NotFound
 from ramet.settings import Settings, load_settings
 

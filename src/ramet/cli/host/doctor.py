@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from ramet import __version__
-from ramet.app import backend_of, describe_host, open_store
 from ramet.cli.host import instance
 from ramet.cli.host.leftovers import show_leftovers
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import print_pairs, print_result, print_rows
+from ramet.configured import backend_of, describe_host, open_store
 from ramet.control.admission import describe_use
 from ramet.settings import Described, Settings, describe_settings, load_settings
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from ramet.app import local_inventory, open_store
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.ui.output import print_result, say
+from ramet.configured import local_inventory, open_store
 from ramet.control.leftovers import discard, find_leftovers
 
 _AGREED = "The host and the store agree: nothing is left over, and nothing is missing."

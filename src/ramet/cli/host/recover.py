@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from ramet.acting import acting, on_host
-from ramet.app import Runtime, has_storage, has_store, installation_of
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.cli.host import instance
 from ramet.cli.host.commands import begin
@@ -20,6 +20,7 @@ from ramet.cli.host.recovery_views import Reporter, print_contents, print_result
 from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import say
+from ramet.configured import has_storage, has_store, installation_of
 from ramet.control.plane import utc_now
 from ramet.errors import Invalid
 from ramet.model.timestamps import parse_timestamp
@@ -30,6 +31,9 @@ from ramet.recovery.plan import make_plan
 from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.sealed import KEY_FILE, RecoveryKey, read_key
 from ramet.settings import Settings
+
+if TYPE_CHECKING:
+    from ramet.app import Runtime
 
 _LOOK_SECONDS = 0.2
 
@@ -106,6 +110,8 @@ def recover(
 
 def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wanted, output: str) -> int:
     """Recover into a data directory that is locked; return the exit code."""
+    from ramet.app import Runtime  # it takes a second, and the list of what there is does not need it
+
     holdings = list(contents.holdings) if wanted.everything else contents.choose(wanted.services)
     session.check_data_dir(settings.data_dir, contents.url, is_used=has_store(settings) or has_storage(settings))
     key = _key(settings, contents, without_key=wanted.without_key)
@@ -155,7 +161,7 @@ def _agree_on_take_over(settings: Settings, contents: Contents, wanted: Wanted) 
     raise session.take_over_needed(contents, utc_now())
 
 
-def _work(runtime: Runtime, ids: Sequence[str]) -> None:
+def _work(runtime: "Runtime", ids: Sequence[str]) -> None:
     """Run the operations until every service is there or has failed."""
     runtime.worker.take_over()
     runtime.worker.start()

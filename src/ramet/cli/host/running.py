@@ -9,23 +9,21 @@ from functools import partial
 from pathlib import Path
 
 from ramet.acting import acting, on_host
-from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, authority_of, backend_of
+from ramet.app import Runtime
 from ramet.cli.host import instance
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
-from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.host.probes import answer_probes
-from ramet.cli.host.serving import base_url, certificate_of, listen, serve
+from ramet.cli.host.serving import certificate_of, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
+from ramet.configured import authority_of
 from ramet.console.application import PATH as CONSOLE_PATH
 from ramet.control.addresses import Move, planned_moves
 from ramet.control.readiness import check_ready
-from ramet.endpoints import is_loopback
+from ramet.endpoints import BASE_PATH, base_url, is_loopback
 from ramet.errors import Error
 from ramet.settings import Settings
 
-_END_SECONDS = 60.0
 _HOW_TO_STOP = {"local": " 'ramet down' stops them.", "kubernetes": ""}
 _log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
     with ExitStack() as stack:
         listening = stack.enter_context(listen(settings.host, settings.port))
         runtime = stack.enter_context(closing(Runtime.open(settings)))
-        address = base_url(listening, settings.host, tls=certificate is not None)
+        address = base_url(settings.host, listening.getsockname()[1], tls=certificate is not None)
         authority = _authority_of(settings)
 
         def on_ready() -> None:
@@ -57,7 +55,7 @@ def run_http(settings: Settings) -> None:
     """Serve HTTP until a signal ends it. The caller has a shared lock on the data directory."""
     certificate = certificate_of(settings)
     with closing(Runtime.open(settings)) as runtime, listen(settings.host, settings.port) as socket:
-        address = base_url(socket, settings.host, tls=certificate is not None)
+        address = base_url(settings.host, socket.getsockname()[1], tls=certificate is not None)
         serve(runtime, socket, lambda: say(f"HTTP is served at {address}"), certificate)
 
 
@@ -68,20 +66,6 @@ def run_operations(settings: Settings) -> None:
         say("Ramet runs operations.")
         _wait_for_signal()
         runtime.stop()
-
-
-def end_all(data_dir: Path | None) -> None:
-    """End the `ramet up` of a data directory, and stop all its databases."""
-    settings = existing_data_dir(data_dir, store=False, storage=True)
-    ended = instance.end(settings.data_dir, _END_SECONDS)
-    if ended is not None:
-        say(f"ramet up (pid {ended.process.pid}) has stopped.")
-    with instance.alone(settings.data_dir):
-        backend_of(settings).host.stop_all()
-    if settings.backend == "kubernetes":
-        say("The databases keep running in the cluster. 'ramet service stop' stops them one by one.")
-    else:
-        say(f"All databases of {settings.data_dir} are stopped. 'ramet up' starts them again.")
 
 
 @contextmanager

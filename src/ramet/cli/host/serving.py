@@ -13,12 +13,11 @@ from typing import Any
 
 import uvicorn
 
-from ramet.api.application import BASE_PATH
-from ramet.app import Runtime, http_certificate
+from ramet.app import Runtime
 from ramet.cli.host.admission import Admission
 from ramet.cli.host.http_protocol import BoundedProtocol, Bounds, Protocols
 from ramet.cli.host.tls import Files, ServerCertificate, TlsListener
-from ramet.endpoints import address
+from ramet.configured import http_certificate
 from ramet.errors import Failed
 from ramet.settings import Settings
 
@@ -27,7 +26,6 @@ _BACKLOG = 2048
 _GRACE_SECONDS = 5
 _COLLECT_AFTER = 50_000
 _SWITCH_SECONDS = 0.0005
-_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a wildcard is reached from this host
 _TICKS_PER_CHECK = 10  # a tick is 0.1 s
 _TICKS_PER_CERTIFICATE = 100
 
@@ -108,17 +106,6 @@ def listen(host: str, port: int) -> socket.socket:
             "Choose another --port, or 0 for a free one.",
         ) from error
     return listening
-
-
-def base_url(listening: socket.socket, host: str, *, tls: bool = False) -> str:
-    """Return the base URL for clients on this host."""
-    return default_url(host, listening.getsockname()[1], tls=tls)
-
-
-def default_url(host: str, port: int, *, tls: bool = False) -> str:
-    """Return the base URL for clients on this host of a server with this host and port."""
-    shown = _LOOPBACKS.get(host, host)
-    return f"{'https' if tls else 'http'}://{address(shown, port)}{BASE_PATH}"
 
 
 def certificate_of(settings: Settings) -> ServerCertificate | None:

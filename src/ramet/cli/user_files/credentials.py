@@ -11,10 +11,10 @@ import msgspec
 
 from ramet.cli.user_files.files import config_dir, read_values, write_values
 from ramet.client.transport import checked_address, verification
+from ramet.endpoints import BASE_PATH
 from ramet.errors import Invalid, Unauthorized
 
 CREDENTIALS_VARIABLE = "RAMET_CREDENTIALS_FILE"
-_INTERFACE = "/public/api/v1"
 VARIABLES = {
     "base_url": "RAMET_BASE_URL",
     "project_id": "RAMET_PROJECT_ID",
@@ -79,7 +79,7 @@ def read_authority(file: str) -> str:
 def full_address(value: str) -> str:
     """Return the address of the HTTP interface; the address of its host is enough. Raises Invalid."""
     address = checked_address(value.strip())
-    return address if address.partition("://")[2].count("/") else address + _INTERFACE
+    return address if address.partition("://")[2].count("/") else address + BASE_PATH
 
 
 def read_credentials(path: Path) -> Credentials | None:
