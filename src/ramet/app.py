@@ -1,6 +1,6 @@
 """The only place that knows every concrete class: it wires settings, store, backend, operations and HTTP together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
@@ -52,6 +52,8 @@ from ramet.procedures.servers import Tools
 from ramet.recovery.publish import PublishCatalogue
 from ramet.settings import Settings, make_data_dir
 from ramet.store.database import Store
+from ramet.warm_forks.giving_way import give_way
+from ramet.warm_forks.keeping import EVERY_SECONDS, KeepingWarm
 
 _GIB = 1024**3
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
@@ -147,6 +149,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     plane = Plane(
         store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings), authority=backend.authority
     )
+    plane = replace(plane, give_way=partial(give_way, plane))
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, lambda: msgspec.json.decode(openapi_json(__version__)))
@@ -184,6 +187,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
         Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
+        Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane).tend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),

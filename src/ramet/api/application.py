@@ -52,6 +52,7 @@ from ramet.api.routes.services import services_router
 from ramet.api.routes.settings import settings_router
 from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
+from ramet.api.routes.warm_forks import warm_forks_router
 from ramet.api.routes.webhooks import webhooks_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
@@ -69,6 +70,7 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     upgrades_router,
     following_router,
     moves_router,
+    warm_forks_router,
     life_spans_router,
     restore_router,
     restores_router,

@@ -27,6 +27,7 @@ from ramet.client.settings import ServiceSettings
 from ramet.client.upgrades import MajorUpgrades
 from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
+from ramet.client.warm_forks import WarmForkPools
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 
@@ -54,6 +55,7 @@ class Client(
     ReplicaSets,
     Replications,
     Vpcs,
+    WarmForkPools,
     Waiting,
 ):
     """One project, through one API key. May be shared between threads."""

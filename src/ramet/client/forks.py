@@ -26,6 +26,7 @@ class Forks(Connection):
         quiet: bool | None = None,
         from_deleted: bool | None = None,
         wal_level: WalLevel | None = None,
+        max_age_seconds: int | None = None,
         keeping: Keeping | None = None,
         idempotency_key: str | None = None,
     ) -> Service:
@@ -33,6 +34,7 @@ class Forks(Connection):
 
         `target_time` is for PITR; `snapshot_id`, for LAST_SNAPSHOT, is used instead of the newest snapshot.
         With `from_deleted` the service is a deleted one in the off-host archive; NOW means its last state there.
+        With `max_age_seconds` a fork of now may have a state that is so old: one that the service keeps ready.
         `quiet` disables its scheduled jobs and foreign credentials; by default for DEV forks only.
         """
         fields = given(
@@ -44,6 +46,7 @@ class Forks(Connection):
             quiet=quiet,
             from_deleted=from_deleted,
             wal_level=wal_level,
+            max_age_seconds=max_age_seconds,
         )
         fields |= kept_fields(keeping)
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
@@ -58,7 +61,7 @@ class Forks(Connection):
         environment: Environment = Environment.DEV,
         keeping: Keeping | None = None,
         idempotency_key: str | None = None,
-        **fields: str | bool | None,
+        **fields: str | bool | int | None,
     ) -> list[Service]:
         """Ask for several forks, or none, with these fields of a request for one; each has its own password."""
         chosen = {**given(**fields), **kept_fields(keeping), "count": count}
@@ -69,7 +72,7 @@ class Forks(Connection):
         """Return what a READY fork contains."""
         return self.call("GET", self.path(service_id, "forkReport"), ForkReport)
 
-    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | bool | None) -> ForkPlan:
+    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | bool | int | None) -> ForkPlan:
         """Return the plan of a fork with these fields of a request; nothing is created."""
         body = {"fork_strategy": strategy, **given(**fields)}
         return self.call("POST", self.path(service_id, "forkService") + "?dry_run=true", ForkPlan, body)

@@ -72,13 +72,15 @@ def capacity_of(plane: Plane) -> Capacity:
 def check_admission(plane: Plane, tx: sa.Connection, capacity: Capacity, project_id: str, wanted: Wanted) -> None:
     """Raise Exhausted, naming the bound, when the host cannot bear these servers beside those that are being started.
 
+    Servers that are nobody's yet give way before, if that is enough.
     `capacity` is what `capacity_of` has found. No other transaction that asks runs before this one ends.
     """
     services.take_turn(tx)
     bound = capacity.tightest
     if bound is not None and wanted.servers:
         starting = running.count_starting(tx)
-        if starting + wanted.servers > bound.room:
+        missing = starting + wanted.servers - bound.room
+        if missing > 0 and plane.give_way(tx, missing, 0).servers < missing:
             raise Exhausted(
                 "HOST_FULL",
                 f"The host has room for {max(0, bound.room - starting)} more servers now, and this needs"
@@ -89,7 +91,8 @@ def check_admission(plane: Plane, tx: sa.Connection, capacity: Capacity, project
     if capacity.committed_mbs is None or not wanted.memory_mbs:
         return
     committed = running.committed_mbs(tx)
-    if committed + wanted.memory_mbs > capacity.committed_mbs:
+    missing = committed + wanted.memory_mbs - capacity.committed_mbs
+    if missing > 0 and plane.give_way(tx, 0, missing).memory_mbs < missing:
         raise Exhausted(
             "HOST_FULL",
             f"The servers that run on the host may need {committed} of {capacity.committed_mbs} MB of memory (committed"

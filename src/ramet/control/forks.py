@@ -113,8 +113,8 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     check_region(request.region_code, parent.region_code)
     if request.strategy is ForkStrategy.LAST_SNAPSHOT:
         check_snapshots(plane)
-    fork = _child_of(plane, parent, request, now)
-    _check_state(parent)
+    fork = child_of(plane, parent, request, now)
+    check_parent(parent)
     _check_received(parent, target)
     if target is not None and not known.is_deleted:
         known = known.with_gaps(gaps_of(plane, parent.id, known.snapshots))
@@ -131,7 +131,7 @@ def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkReques
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
     project_id, parent_id, deleted = plan.parent.project_id, plan.parent.id, request.from_deleted
     parent = find_parent(plane, tx, project_id, parent_id, from_deleted=deleted, lock=True)
-    _check_state(parent)
+    check_parent(parent)
     known = _known_of(plane, tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
     point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
     if point.from_archive and plan.base_backup is None:
@@ -175,7 +175,8 @@ def _check_received(parent: Service, target: datetime | None) -> None:
         )
 
 
-def _check_state(parent: Service) -> None:
+def check_parent(parent: Service) -> None:
+    """Raise WrongState for a service that cannot be forked now."""
     allowed = (Status.READY, Status.PAUSED)
     if parent.deleted_at is None and status_of(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
@@ -234,7 +235,7 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> boo
     return any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id))
 
 
-def _child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
+def child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
     """Return the fork of a parent: what it inherits, and what the request says itself."""
     return Service(
         id="",

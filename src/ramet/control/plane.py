@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -23,6 +24,18 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class Yielded(NamedTuple):
+    """How many servers give way to others, and the memory that they might have come to need."""
+
+    servers: int
+    memory_mbs: int
+
+
+def nobody_gives_way(_tx: sa.Connection, _servers: int, _memory_mbs: int) -> Yielded:
+    """Return that there is nothing to give up."""
+    return Yielded(0, 0)
+
+
 @dataclass(frozen=True)
 class Plane:
     """Store, backend and settings of one process. Safe to share between threads.
@@ -30,7 +43,9 @@ class Plane:
     `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
     operation was submitted. `restore` holds for services without restore settings. `caller` is the key on whose behalf
     the verbs work; None: Ramet itself. `authority` is the certificate, as PEM, that the certificates of all endpoints
-    are of; "" where there is no such one.
+    are of; "" where there is no such one. `give_way` is asked in a transaction for which the host lacks room for so
+    many servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that
+    are nobody's yet exist, too.
     """
 
     store: Store
@@ -42,6 +57,8 @@ class Plane:
     restore: RestoreSettings = _DEFAULTS
     caller: ApiKey | None = None
     authority: str = ""
+    give_way: Callable[[sa.Connection, int, int], Yielded] = nobody_gives_way
+    sees_unclaimed: bool = False
 
     def on_behalf_of(self, key: ApiKey | None) -> "Plane":
         """Return the context for the requests of a key."""
@@ -54,6 +71,8 @@ class Plane:
 
     def hides(self, service: Service) -> bool:
         """Tell whether a service does not exist for the caller."""
+        if service.unclaimed:
+            return not self.sees_unclaimed
         return self.only_made_by is not None and service.made_by != self.only_made_by
 
     @contextmanager

@@ -51,7 +51,7 @@ class ForkRequest:
 
     `region_code` can only be the parent's: a request with it is the same request as one without it, so an idempotency
     key identifies both. So it is with `from_deleted`, that the parent is a service that was deleted and is in the
-    off-host archive, and with all that follows.
+    off-host archive, and with all that follows. `max_age_seconds`: with NOW, the state may be that old.
     """
 
     strategy: ForkStrategy
@@ -69,6 +69,7 @@ class ForkRequest:
     protected: bool = field(default=False, repr=False)
     life: LifeTerms = field(default=UNLIMITED, repr=False)
     sleep_after_seconds: int | None = field(default=None, repr=False)
+    max_age_seconds: int | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

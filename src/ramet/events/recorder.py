@@ -78,7 +78,7 @@ class EventRecorder:
         if not watched and not (columns.get("life_span") or {}).get("announced_at"):
             return False
         service = services.get_service(tx, service_id)
-        if service is None:
+        if service is None or service.unclaimed:
             return False
         added = [self._add_about(tx, service, type_) for column, type_ in _HAPPENED if column in watched]
         added += [
@@ -135,7 +135,7 @@ class EventRecorder:
     def _of_end(self, tx: sa.Connection, ended: Ended) -> bool:
         """Add the failure of an operation; of one that makes a service, the failure of the service says it."""
         service = services.get_service(tx, ended.subject)
-        if service is None or (ended.procedure in SPECS and SPECS[ended.procedure].creates):
+        if service is None or service.unclaimed or (ended.procedure in SPECS and SPECS[ended.procedure].creates):
             return False
         data: dict[str, object] = {
             "service_id": service.id,

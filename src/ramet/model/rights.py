@@ -28,7 +28,7 @@ class Right(StrEnum):
     CHANGE = "CHANGE"
     """All else that changes services, or makes them."""
     ADMINISTER = "ADMINISTER"
-    """Keys, protection, who receives events, and what leaves for another Ramet."""
+    """Keys, protection, who receives events, what runs in advance, and what leaves for another Ramet."""
 
 
 class Role(StrEnum):
@@ -53,7 +53,7 @@ _OPERATIONS: Mapping[Right, str] = {
         getActivity getArchive getDeletedServices getForkReport getImportReport getMove getMoves
         getOperations getReplicaSets getReplication getRestore getRestoreWindow getRestores getService getServiceLogs
         getServiceMetricsAvailableSeries getServiceMetricsSeries getServiceOperations getServices getSettings
-        getSnapshots getTables getTopStatements getUpgrade getUpgrades
+        getSnapshots getTables getTopStatements getUpgrade getUpgrades getWarmForks
     """,
     Right.READ_PROJECT: "getEvents getProjectLimits getVPC getVPCPeering getVPCPeerings getVPCs",
     Right.CONNECT: "createLogin getLogins revokeLogin",
@@ -71,9 +71,9 @@ _OPERATIONS: Mapping[Right, str] = {
         updateRestoreSettings updateSettings upgradeService
     """,
     Right.ADMINISTER: """
-        cancelMove createKey createWebhook deleteWebhook getAudit getKey getKeys getWebhook getWebhookDeliveries
-        getWebhooks moveService redeliverWebhook revokeKey rotateKey rotateWebhookSecret setProtection testWebhook
-        updateKey updateWebhook
+        cancelMove createKey createWebhook deleteWarmForks deleteWebhook getAudit getKey getKeys getWebhook
+        getWebhookDeliveries getWebhooks moveService redeliverWebhook revokeKey rotateKey rotateWebhookSecret
+        setProtection setWarmForks testWebhook updateKey updateWebhook
     """,
 }
 RIGHTS: Mapping[str, Right] = {name: right for right, names in _OPERATIONS.items() for name in names.split()}

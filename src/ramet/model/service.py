@@ -66,7 +66,8 @@ class Service(Struct, frozen=True, gc=False):
     One that is `protected` cannot be deleted, reset or restored, and does not expire.
     It falls asleep when no client was connected for `sleep_after_seconds`; its server then listens on `server_port`,
     and another process has its endpoint. While it is `asleep` it is `paused` too, until a client connects.
-    `made_by` is the public key whose request made it.
+    `made_by` is the public key whose request made it. One that is `unclaimed` was made in advance: for clients it does
+    not exist until one of them gets it.
     """
 
     id: str
@@ -113,6 +114,7 @@ class Service(Struct, frozen=True, gc=False):
     server_port: int | None = None
     asleep: bool = False
     made_by: str | None = None
+    unclaimed: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None

@@ -43,7 +43,7 @@ def list_operations(
         sa.func.coalesce(service.c[here], replica_set.c[there])
         for here, there in (("id", "service_id"), ("project_id", "project_id"))
     )
-    wanted = own_project == project_id
+    wanted = (own_project == project_id) & service.c.unclaimed.is_not(True)
     if not everything:
         wanted &= _is_listed
     if service_id is not None:
@@ -81,6 +81,7 @@ def has_existed(tx: sa.Connection, project_id: str, service_id: str, *, made_by:
     wanted = service.c.id.in_(sa.select(sa.literal(service_id)).union_all(of_set)) & (
         service.c.project_id == project_id
     )
+    wanted &= service.c.unclaimed.is_(False)
     if made_by is not None:
         wanted &= service.c.made_by == made_by
     return tx.execute(sa.select(service.c.id).where(wanted).limit(1)).first() is not None

@@ -23,6 +23,7 @@ class Holding:
 def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None) -> list[Holding]:
     """Return what a project has that is neither deleted nor failed; with `made_by`, of the services of this key."""
     live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None) & (service.c.project_id == project_id)
+    live &= service.c.unclaimed.is_(False)
     if made_by is not None:
         live &= service.c.made_by == made_by
     columns = (service.c.name, service.c.parent_service_id, service.c.cpu_millis, service.c.memory_gbs)

@@ -37,13 +37,15 @@ _ORDER = """
     drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    upstream following protected labels life_span sleep_after_seconds server_port asleep made_by settings
+    upstream following protected labels life_span sleep_after_seconds server_port asleep made_by unclaimed
+    settings
 """
 
 
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
     settings upstream archived_as protected sleep_after_seconds server_port asleep made_by
+    unclaimed
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (
@@ -75,6 +77,7 @@ _HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindpara
 _visible = _without_report.where(
     service.c.project_id == sa.bindparam("project_id"),
     service.c.deleted_at.is_(None),
+    service.c.unclaimed.is_(False),
     service.c.failed_at.is_(None) | (service.c.failed_at > sa.bindparam("shown_since")),
 ).order_by(service.c.created_at, service.c.id)
 
@@ -110,7 +113,12 @@ def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by:
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed, without their reports."""
-    return [_service(row) for row in tx.execute(_without_report.where(_LIVE).order_by(service.c.created_at))]
+    return live_services(tx)
+
+
+def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Service]:
+    """Return the services of all projects that are neither deleted nor failed and meet conditions, oldest first."""
+    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, *wanted).order_by(service.c.created_at))]
 
 
 def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list[Service]:
@@ -152,7 +160,7 @@ def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) 
 def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, str]]:
     """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them."""
     fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
-    query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None))
+    query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None), service.c.unclaimed.is_(False))
     reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
     captures = [report["capture"] for report in reports if report]
     return [(facts["timeline"], facts["end_lsn"]) for facts in captures if "end_lsn" in facts]
@@ -171,18 +179,17 @@ def life_span_column(span: LifeSpan | None) -> dict[str, Any] | None:
 
 def with_life_span(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that have a life span and are neither deleted nor failed."""
-    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.life_span.is_not(None)))]
+    return live_services(tx, service.c.life_span.is_not(None))
 
 
 def that_move(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are to get another host, neither deleted nor failed."""
-    wanted = service.c.settings["wanted_host"].as_string().is_not(None)
-    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, wanted).order_by(service.c.created_at))]
+    return live_services(tx, service.c.settings["wanted_host"].as_string().is_not(None))
 
 
 def that_may_sleep(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects whose endpoints outlive their servers, neither deleted nor failed."""
-    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, service.c.server_port.is_not(None)))]
+    return live_services(tx, service.c.server_port.is_not(None))
 
 
 def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
@@ -276,8 +283,8 @@ def _service(row: sa.Row[Any]) -> Service:
         columns[44],
         columns[45] or {},
         None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
-        *columns[47:53],
-        None if columns[53] is None else _activity(*columns[53:]),
+        *columns[47:54],
+        None if columns[54] is None else _activity(*columns[54:]),
     )
     return Service(*fields)
 

@@ -44,11 +44,12 @@ service = _table(
     archive_verified_at:time? archive_drilled_at:time? archive_drill_failure? archived_as?
     parent_project_id? parent_service_id? parent_name? fork_strategy? fork_target_time? origin_snapshot_id?
     data_time:time? upstream:json? following:json? protected:bool labels:json? life_span:json?
-    sleep_after_seconds:int? server_port:int? asleep:bool made_by?
+    sleep_after_seconds:int? server_port:int? asleep:bool made_by? unclaimed:bool
     settings:json report:json? operation_id?
     """,
 )
-service.c.protected.server_default = service.c.asleep.server_default = sa.DefaultClause(sa.false())
+for _column in (service.c.protected, service.c.asleep, service.c.unclaimed):
+    _column.server_default = sa.DefaultClause(sa.false())
 _holds_a_port = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
 sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
 sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)

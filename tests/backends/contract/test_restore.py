@@ -119,12 +119,15 @@ def test_a_prepared_snapshot_is_forked_like_any_other(ground: Ground) -> None:
 
 def test_what_was_written_since_a_snapshot_is_known_while_the_server_serves(ground: Ground) -> None:
     server, restore = ground.create("one"), ground.backend.restore
-    facts = ground.snapshot(server)[1]
-    assert restore.written_since(server, facts) == 0
+    facts, mark_of = ground.snapshot(server)[1], ground.backend.replication.commit_mark
+    eventually(lambda: mark_of(server) is not None)
+    mark = mark_of(server)
+    assert (restore.written_since(server, facts), mark_of(server)) == (0, mark)
     ground.client.commit(server, "two")
     assert (restore.written_since(server, facts) or 0) > 0
+    assert mark_of(server) != mark
     ground.backend.servers.stop(server)
-    assert restore.written_since(server, facts) is None
+    assert (restore.written_since(server, facts), mark_of(server)) == (None, None)
 
 
 def test_an_archive_without_damage_is_verified_to_its_end(ground: Ground) -> None:

@@ -29,6 +29,8 @@ from ramet.api.schemas.services import Service
 from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
 from ramet.model.environment import Environment
+from ramet.warm_forks import claims
+from ramet.warm_forks.pool import check_request
 
 DryRun = Annotated[
     bool,
@@ -50,13 +52,16 @@ def fork_service(
     """Accept a fork: a new service with the data of this one as of now, of its last snapshot, or of a past time.
 
     What only the off-host archive has is downloaded first; with from_deleted that may be a service that was deleted.
-    With dry_run nothing is created, and the response is 200 with the plan of the fork.
+    Where the service keeps warm forks, one of them may be given: its status is READY already. It has exactly what is
+    committed now, or with max_age_seconds a state of at most that age. With dry_run nothing is created, and the
+    response is 200 with the plan of the fork.
     """
     request = _request(data)
     if dry_run:
+        check_request(request)
         plan = forks.plan_fork(*at, request)
         return answer(_plan_shape(plan, fork_estimates.estimate_fork(at.plane, plan)))
-    return accepted_service(forks.fork_service(*at, request, checked_key(idempotency_key)))
+    return accepted_service(claims.fork_services(*at, request, 1, checked_key(idempotency_key))[0])
 
 
 @accept("/forkServices", operation_id="forkServices", tags=["Services"], summary="Fork a service several times")
@@ -64,7 +69,7 @@ def fork_services(
     at: ServicePath, data: JSONBody[ForkServicesCreate], idempotency_key: IdempotencyKey = None
 ) -> Response[list[Service]]:
     """Accept several forks of the same restore point, or none of them. Each has its own endpoint and password."""
-    accepted = forks.fork_services(*at, _request(data), data.count, checked_key(idempotency_key))
+    accepted = claims.fork_services(*at, _request(data), data.count, checked_key(idempotency_key))
     return answer([service_shape(one.service, one.initial_password) for one in accepted], 202)
 
 
@@ -87,6 +92,7 @@ def _request(data: ForkServiceCreate) -> ForkRequest:
         quiet=data.quiet,
         from_deleted=data.from_deleted is True,
         wal_level=data.wal_level,
+        max_age_seconds=data.max_age_seconds,
         **kept_fields(data),
     )
 

@@ -69,6 +69,7 @@ from ramet.model.service import Origin, ServiceType, restore_warning, shown_stat
 from ramet.model.status import Status
 from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.warm_forks.pool import pool_of
 
 Label = Annotated[
     list[str] | None,
@@ -322,7 +323,13 @@ def _metadata(service: model.Service, status: Status) -> ServiceMetadata:
         service.sleep_after_seconds,
         service.asleep,
         earlier_hosts_of(service.settings),
+        _warm_forks(service),
     )
+
+
+def _warm_forks(service: model.Service) -> int | None:
+    pool = pool_of(service)
+    return None if pool is None else pool.size
 
 
 def _end(span: LifeSpan) -> _EndMetadata:

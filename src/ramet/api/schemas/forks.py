@@ -11,6 +11,7 @@ from ramet.api.schemas.shared import Cpu, Identifier, Memory, Name, Tag, Timesta
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import SnapshotKind
+from ramet.warm_forks.pool import LEAST_AGE_SECONDS, MOST_AGE_SECONDS
 
 ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; optional.")]
 TargetTime = Annotated[
@@ -30,6 +31,13 @@ Quiet = Annotated[
 FromDeleted = Annotated[
     bool,
     Meta(description="true to fork a deleted service out of the off-host archive; NOW means its last state there."),
+]
+MaxAge = Annotated[
+    int,
+    Meta(
+        description="With NOW: the state of the fork may be so many seconds old, an integer from"
+        f" {LEAST_AGE_SECONDS} to {MOST_AGE_SECONDS}. Then a warm fork of that age is given, if there is one."
+    ),
 ]
 Strategy = Annotated[ForkStrategy, Meta(description="One of LAST_SNAPSHOT, NOW, PITR.")]
 
@@ -52,6 +60,7 @@ class ForkServiceCreate(KeptBody, frozen=True, kw_only=True, forbid_unknown_fiel
     quiet: Quiet | None = None
     from_deleted: FromDeleted | None = None
     wal_level: WalLevelWanted | None = None
+    max_age_seconds: MaxAge | None = None
 
 
 class ForkServicesCreate(ForkServiceCreate, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -72,6 +72,7 @@ EarlierHosts = Annotated[
     tuple[str, ...],
     Meta(description="The hosts that its endpoint had before, newest first; its certificate is valid for them, too."),
 ]
+WarmForksKept = Annotated[int, Meta(description="How many forks of its newest state the service keeps ready.")]
 Followed = Annotated[ServiceFollowing, Meta(description="Of a service that follows a database elsewhere.")]
 ParentName = Annotated[str, Meta(description="Of a fork: its parent's name when it was forked.")]
 Region = Annotated[str, Meta(description="The region code of this host as a string; optional.")]
@@ -161,6 +162,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
     sleep_after_seconds: SleepAfterShown | None = None
     sleeping: Sleeping = False
     earlier_hosts: EarlierHosts = ()
+    warm_forks: WarmForksKept | None = None
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -40,6 +40,13 @@ class Replication(Protocol):
         Raises Unavailable when it cannot be asked.
         """
 
+    def commit_mark(self, server: Server) -> str | None:
+        """Return a text that is the same later only if no transaction that wrote anything has ended in between.
+
+        None when that cannot be known: while the server does not serve, in a standby, while a transaction is prepared,
+        and while an older transaction than one that has ended is under way.
+        """
+
     def permit(self, server: Server) -> None:
         """Let the admin of a serving server replicate logically if its wal_level is logical; otherwise no role may."""
 

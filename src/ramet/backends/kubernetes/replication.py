@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+import psycopg
+
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.absent import refuse
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.local.replication import LIMIT, SLOTS
+from ramet.backends.local.replication import LIMIT, SLOTS, mark_of
 from ramet.backends.local.sql import roles
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
 
 _MIB = 1024**2
@@ -32,6 +35,14 @@ class KubernetesReplication:
         found = [ReplicationSlot(*row) for row in rows]
         own = [one for one in found if not one.name.startswith(_OF_STANDBYS)]
         return ReplicationSlots(None if limit < 0 else limit * _MIB, own)
+
+    def commit_mark(self, server: Server) -> str | None:
+        """Ask the server; one that does not answer has no mark."""
+        try:
+            with self.place.connect(server) as connection:
+                return mark_of(connection)
+        except (psycopg.OperationalError, Unavailable):
+            return None
 
     def permit(self, server: Server) -> None:
         self.place.check_runs(server)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psycopg
+
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
@@ -13,8 +15,17 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, mover, roles
 from ramet.backends.local.sql.mover import MOVER_ROLE
 from ramet.backends.local.wal.control_file import read_control_data
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
 
+# Each end of a transaction that has an ID advances xmax, unless a younger one has ended before: then xmin is less than
+# xmax. What is prepared is durable without an end. A restart may lose commits that were not flushed.
+_MARK = """
+SELECT pg_snapshot_xmin(now), pg_snapshot_xmax(now), pg_postmaster_start_time()::text,
+       pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts)
+FROM pg_current_snapshot() AS now
+"""
+_MARK_SECONDS = 3
 _DIRECTORY = "pg_replslot"
 _MIB = 1024**2
 # A setting without a unit is in megabytes; -1 means no limit. The restart_lsn of a lost slot is null.
@@ -42,6 +53,17 @@ class LocalReplication:
             ((limit,),) = connection.execute(LIMIT).fetchall()
             rows = connection.execute(SLOTS).fetchall()
         return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
+
+    def commit_mark(self, server: Server) -> str | None:
+        """Ask the server; one that does not answer soon has no mark."""
+        paths, bound = self.instances.paths(server.service_id), f"{_MARK_SECONDS}s"
+        try:
+            with connections.connect(
+                paths, timeout_seconds=_MARK_SECONDS, statement_timeout=bound, lock_timeout=bound
+            ) as connection:
+                return mark_of(connection)
+        except (psycopg.OperationalError, Unavailable):
+            return None
 
     def permit(self, server: Server) -> None:
         """Give the admin the attribute REPLICATION, or take it from every role of a tenant."""
@@ -86,3 +108,9 @@ class LocalReplication:
 def _names_on_disk(paths: ServicePaths) -> list[str]:
     directory = paths.data / _DIRECTORY
     return sorted(each.name for each in directory.iterdir() if each.is_dir()) if directory.is_dir() else []
+
+
+def mark_of(connection: connections.Connection) -> str | None:
+    """Return the mark of a server, as `Replication.commit_mark` describes it."""
+    xmin, xmax, started, is_uncertain = connections.row(connection, _MARK)
+    return None if is_uncertain or xmin != xmax else f"{xmax} {started}"

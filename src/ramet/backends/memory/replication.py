@@ -21,6 +21,11 @@ class MemoryReplication(MemoryPart):
         known = [ReplicationSlot(name, "pgoutput", "tsdb", False, "reserved", 0) for name in names]
         return ReplicationSlots(_LIMIT_BYTES, known)
 
+    def commit_mark(self, server: Server) -> str | None:
+        """Count the rows of a running server."""
+        volume = self._memory.volume(server.service_id)
+        return f"{volume.timeline} {len(volume.rows)}" if volume.running else None
+
     def permit(self, server: Server) -> None:
         """Note it."""
         self._memory.running(server.service_id).replicates = server.wal_level is WalLevel.LOGICAL

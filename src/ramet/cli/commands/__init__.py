@@ -55,6 +55,7 @@ _SERVICE_COMMANDS = {
     "upgrade": "commands.upgrades:upgrade",
     "upgrades": "commands.upgrades:list_upgrades",
     "wait": "commands.services:wait_for_service",
+    "warm": "commands.warm_forks:warm_forks",
     "window": "commands.restore:show_window",
 }
 _DATABASE_COMMANDS = {

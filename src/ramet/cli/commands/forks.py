@@ -7,7 +7,8 @@ import click
 from ramet.cli.commands.fork_plans import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
-from ramet.cli.ui.keeping import free_fork_name
+from ramet.cli.ui.durations import Duration
+from ramet.cli.ui.keeping import free_fork_name, whole
 from ramet.cli.ui.options import WAL_LEVEL, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
@@ -34,6 +35,11 @@ from ramet.model.wal_level import WalLevel
     default=None,
     help="Neutralize the fork: pause scheduled jobs and remove foreign credentials.  [default: for DEV forks]",
 )
+@click.option(
+    "--max-age",
+    type=Duration(),
+    help="Be content with a state that is so old, such as 10m: one of the forks that 'ramet service warm' keeps ready.",
+)
 @click.option("--wal-level", type=WAL_LEVEL, help="replica or logical.  [default: that of the parent]")
 @new_service_options("that of the parent", both=False)
 @with_parent
@@ -46,6 +52,7 @@ def fork_service(
     count: int,
     quiet: bool | None,
     from_deleted: bool,
+    max_age: float | None,
     wal_level: WalLevel | None,
     new: NewService,
 ) -> None:
@@ -56,6 +63,7 @@ def fork_service(
     \b
     Examples:
       ramet fork shop
+      ramet fork shop --max-age 10m
       ramet service fork shop --last-snapshot --name preview-42
       ramet service fork shop --snapshot before-the-migration
       ramet service fork shop --name preview-42 --ttl 2h --label pr=42
@@ -65,6 +73,7 @@ def fork_service(
       ramet service fork shop --from-deleted --to "2 days ago"
     """
     chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None, "wal_level": wal_level}
+    chosen["max_age_seconds"] = whole(max_age)
     if dry_run:
         fields = {**chosen, "name": name, "cpu_millis": new.cpu, "memory_gbs": new.memory}
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)

@@ -81,6 +81,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("storage", service.resources[0].spec.volume_type if service.resources else ""),
         *([] if service.metadata.wal_level is WalLevel.REPLICA else [("wal_level", service.metadata.wal_level.value)]),
         *_high_availability(service),
+        *_optional("warm forks", service.metadata.warm_forks and f"keeps {service.metadata.warm_forks}"),
         ("created", service.created.isoformat()),
         *_origin(service),
         *extra,

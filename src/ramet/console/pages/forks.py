@@ -24,7 +24,7 @@ from ramet.console.views.life_spans import KEPT, kept_fields
 from ramet.console.views.restore_window import restore_view
 from ramet.control.fork_estimates import estimate_fork
 from ramet.control.fork_reports import fork_report
-from ramet.control.forks import fork_services, plan_fork
+from ramet.control.forks import plan_fork
 from ramet.control.key_limits import as_parent_seen
 from ramet.control.requests import Accepted, ForkRequest
 from ramet.control.services import get_service
@@ -32,6 +32,7 @@ from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy
 from ramet.model.service import Service, fork_name
+from ramet.warm_forks.claims import fork_services
 
 _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", *KEPT)
 

@@ -9,6 +9,7 @@ from litestar.params import FromPath
 
 from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.pages.change_form import Change, ChangeForm, Values, find_change
+from ramet.console.pages.warm_forks import WARM_FORKS, warm_values
 from ramet.console.views.forms import (
     Form,
     InvalidField,
@@ -291,6 +292,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         fields=("sleep_after",),
         done="When the service sleeps has been saved.",
     ),
+    "warm-forks": WARM_FORKS,
     "protect": Change(
         "setProtection",
         "Protect",
@@ -375,6 +377,7 @@ def _initial(service: Service, name: str) -> Values:
     return {
         "name": {"rename": service.name, "add-replicas": "replicas"}.get(name, ""),
         **kept_values(service),
+        **warm_values(service),
         "strategy": ForkStrategy.NOW,
         "nodes": "1",
         "replicas": str(standbys_of(service.settings).count),

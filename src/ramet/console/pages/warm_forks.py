@@ -1,0 +1,44 @@
+"""The change of how many forks of a service are kept ready."""
+
+from ramet.console.pages.change_form import Change, Values
+from ramet.console.views.forms import InvalidField
+from ramet.control.plane import Plane
+from ramet.model.service import Service
+from ramet.warm_forks.pool import DEFAULT_AGE_SECONDS, pool_of
+from ramet.warm_forks.verbs import drop_warm_forks, keep_warm_forks
+
+_DIGITS = 5
+
+
+def warm_values(service: Service) -> Values:
+    """Return the values that the form begins with."""
+    pool = pool_of(service)
+    size, age = (0, DEFAULT_AGE_SECONDS) if pool is None else (pool.size, pool.max_age_seconds)
+    return {"warm_size": str(size), "warm_age": str(age)}
+
+
+def _keep(plane: Plane, project_id: str, service_id: str, size: int, max_age_seconds: int) -> None:
+    if size:
+        keep_warm_forks(plane, project_id, service_id, size, max_age_seconds)
+    else:
+        drop_warm_forks(plane, project_id, service_id)
+
+
+def _number(values: Values, name: str) -> int:
+    text = values.get(name, "").strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise InvalidField(name, "Enter a whole number")
+    return int(text)
+
+
+WARM_FORKS: Change[Service] = Change(
+    "setWarmForks",
+    "Keep warm forks of",
+    "Save",
+    "Forks of the newest state run in advance, so that a fork is READY at once. They take memory as any fork does, and"
+    " give way to other servers when the host is full.",
+    _keep,
+    lambda values: (_number(values, "warm_size"), _number(values, "warm_age")),
+    fields=("warm_forks",),
+    done="The warm forks have been saved.",
+)

@@ -1,0 +1,189 @@
+"""The verb fork where a service keeps warm forks: a request that one of them fits gets that one, in one transaction.
+
+Everything that can be decided without changing the store is decided before. The transaction locks the parent, checks
+again, and makes the fork's row that of the client: name, life span, labels, key and idempotency key. The password was
+derived when the fork was made, so a client that never got the answer gets the same one again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from ramet.control import forks, key_limits
+from ramet.control.archived_forks import find_parent
+from ramet.control.idempotency import remember, replay
+from ramet.control.life_spans import within_limits
+from ramet.control.lookup import find_service
+from ramet.control.plane import Plane
+from ramet.control.requests import Accepted, ForkRequest
+from ramet.control.services import check_region
+from ramet.model.passwords import Secret, derived_password
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.procedures.servers import server_of
+from ramet.store import services
+from ramet.store.warm_forks import ended_since, unclaimed_forks
+from ramet.warm_forks.pool import Warmth, check_request, is_like, may_be_warm, warmth_of
+
+PASSWORD_KEY = "warm forks"  # noqa: S105 - what the password is derived with; no idempotency key has a space
+# What gives a service other data, or stops it: forks from before that are not of its present state.
+REPLACING = (
+    ProcedureName.RESTORE,
+    ProcedureName.STOP,
+    ProcedureName.DELETE,
+    ProcedureName.RESIZE,
+    ProcedureName.UPGRADE,
+    ProcedureName.COPY_AGAIN,
+    ProcedureName.REPLACE_COPY,
+)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request for a fork. `mark` is the parent's commit mark after the request arrived; None: it was not needed."""
+
+    request: ForkRequest
+    wanted: Service
+    now: datetime
+    mark: str | None = None
+
+    def is_fresh(self, warmth: Warmth) -> bool:
+        """Tell whether a state is as young as the request allows."""
+        most = self.request.max_age_seconds
+        return most is not None and warmth.is_within(most, self.now)
+
+    def accepts(self, fork: Service) -> bool:
+        """Tell whether a warm fork is what was asked for: as it serves, by its properties, and by its state."""
+        warmth = _warmth_if_ready(fork, self.wanted)
+        return warmth is not None and (self.is_fresh(warmth) or (self.mark is not None and warmth.mark == self.mark))
+
+
+def fork_services(
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    request: ForkRequest,
+    count: int = 1,
+    idempotency_key: str | None = None,
+) -> list[Accepted]:
+    """Accept forks as `control.forks` does; a single one is a warm fork where one fits."""
+    check_request(request)
+    if count == 1 and may_be_warm(request):
+        claimed = claim_fork(plane, project_id, service_id, request, idempotency_key)
+        if claimed is not None:
+            return [claimed]
+    return forks.fork_services(plane, project_id, service_id, request, count, idempotency_key)
+
+
+def claim_fork(
+    plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
+) -> Accepted | None:
+    """Give a warm fork of a service to the caller; None when none fits."""
+    known = (service_id, request)
+    with plane.store.read() as tx:
+        earlier = replay(plane, tx, project_id, idempotency_key, known)
+        if earlier is not None:
+            found = []
+        else:
+            parent = find_parent(plane, tx, project_id, service_id, from_deleted=False)
+            found = unclaimed_forks(tx, parent.id)
+    if earlier is not None:
+        return _while_it_opens(plane, earlier)
+    if not found:
+        return None
+    asked = _examine(plane, parent, request, found)
+    if not any(asked.accepts(fork) for fork in found):
+        return None
+    with plane.store.write() as tx:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, known)) is not None:
+            return _with_password(plane, replayed)
+        claimed = _claim(plane, tx, parent, asked)
+        if claimed is not None:
+            remember(plane, tx, project_id, idempotency_key, known, claimed.service.id)
+    return claimed
+
+
+def password_of(plane: Plane, fork_id: str) -> Secret:
+    """Return the initial password of a warm fork."""
+    return derived_password(plane.root_key, fork_id, PASSWORD_KEY)
+
+
+def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Service]) -> _Asked:
+    """Check a request as any fork's; ask the parent for its commit mark, unless a fork is fresh enough anyway."""
+    key_limits.check_request(plane, request)
+    check_region(request.region_code, parent.region_code)
+    forks.check_parent(parent)
+    now = plane.clock()
+    asked = _Asked(request, forks.child_of(plane, parent, request, now), now)
+    known = [warmth for fork in found if (warmth := _warmth_if_ready(fork, asked.wanted)) is not None]
+    if any(asked.is_fresh(one) for one in known) or all(one.mark is None for one in known):
+        return asked
+    is_serving = status_of(parent) is Status.READY
+    mark = plane.backend.replication.commit_mark(server_of(parent)) if is_serving else None
+    return _Asked(request, asked.wanted, now, mark)
+
+
+def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:
+    is_ready = fork.unclaimed and fork.ready_at is not None and status_of(fork) is Status.READY
+    return warmth_of(fork) if is_ready and is_like(fork, wanted) else None
+
+
+def _claim(plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked) -> Accepted | None:
+    """Make the youngest fork that fits the caller's. Locks the parent first, as every fork does, then the fork."""
+    parent = find_parent(plane, tx, parent.project_id, parent.id, from_deleted=False, lock=True)
+    forks.check_parent(parent)
+    services.take_turn(tx)
+    found = [one for one in unclaimed_forks(tx, parent.id) if asked.accepts(one)]
+    for one in sorted(found, key=_as_of, reverse=True):
+        fork = services.get_service(tx, one.id, lock=True)
+        if fork is None or not asked.accepts(fork) or ended_since(tx, parent.id, REPLACING, fork.created_at):
+            continue
+        (given,) = within_limits(plane, tx, [replace(asked.wanted, id=fork.id, origin=fork.origin)], parent)
+        if given.sleep_after_seconds is not None:
+            return None  # its server would need a port of its own
+        _give(plane, tx, fork, given, asked)
+        return Accepted(find_service(plane, tx, parent.project_id, fork.id), password_of(plane, fork.id))
+    return None
+
+
+def _give(plane: Plane, tx: sa.Connection, fork: Service, given: Service, asked: _Asked) -> None:
+    warmth = warmth_of(fork)
+    is_exact = warmth is not None and asked.mark is not None and warmth.mark == asked.mark
+    services.update_service(
+        tx,
+        fork.id,
+        unclaimed=False,
+        name=given.name,
+        created_at=asked.now,
+        ready_at=asked.now,
+        labels=given.labels or None,
+        protected=given.protected,
+        life_span=services.life_span_column(given.life_span),
+        made_by=None if plane.caller is None else plane.caller.public_key,
+        data_time=None if is_exact or warmth is None else warmth.as_of,
+    )
+
+
+def _as_of(fork: Service) -> datetime:
+    warmth = warmth_of(fork)
+    if warmth is None:
+        raise AssertionError(f"BUG: {fork.id} is not warm")
+    return warmth.as_of
+
+
+def _with_password(plane: Plane, earlier: Accepted) -> Accepted | None:
+    """Return the earlier answer to a repeated request that got a warm fork; None for another one."""
+    fork = earlier.service
+    return None if warmth_of(fork) is None else Accepted(fork, password_of(plane, fork.id))
+
+
+def _while_it_opens(plane: Plane, earlier: Accepted) -> Accepted | None:
+    """Return an earlier answer, with the password only while the fork still accepts it."""
+    found = _with_password(plane, earlier)
+    if found is None or found.initial_password is None:
+        return None
+    opens = plane.backend.servers.has_password(server_of(found.service), found.initial_password)
+    return found if opens else Accepted(found.service, None)

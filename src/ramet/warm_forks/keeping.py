@@ -1,0 +1,210 @@
+"""The duty that keeps pools of warm forks: it lets go of forks that no client may get, and makes others in idle time.
+
+One fork is made at a time, and none while other servers are being made or started, or while the host would then have no
+room for one more. Nothing is remembered that matters: what this process saw of the parents' commits saves work only.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+import sqlalchemy as sa
+
+from ramet.control import forks
+from ramet.control.admission import Wanted, capacity_of, check_admission, wanted_for
+from ramet.control.idempotency import new_identity
+from ramet.control.plane import Plane, nobody_gives_way
+from ramet.control.ports import reserve_ports
+from ramet.control.requests import ForkRequest
+from ramet.control.services import accept, submit_deletion
+from ramet.errors import Error
+from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, status_of, suffixed
+from ramet.model.status import Status
+from ramet.procedures.servers import server_of
+from ramet.store import running, services
+from ramet.store.warm_forks import ended_since, has_failed_since, services_with, unclaimed_forks
+from ramet.warm_forks.claims import PASSWORD_KEY, REPLACING
+from ramet.warm_forks.pool import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
+
+EVERY_SECONDS = 1.0
+_LOOK_SECONDS = 2.0
+_SETTLED_SECONDS = 10.0
+_PAUSE_SECONDS = 15.0
+_AFTER_FAILURE = timedelta(minutes=1)
+_FREE_PORTS = 8
+_REQUEST = ForkRequest(ForkStrategy.NOW)
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Seen:
+    """What was seen of a parent's commits: its mark, since when it is this one, and when somebody looked last."""
+
+    mark: str | None
+    since: float
+    looked_at: float
+
+    @property
+    def is_settled(self) -> bool:
+        return self.mark is not None and self.looked_at - self.since >= _SETTLED_SECONDS
+
+
+@dataclass
+class KeepingWarm:
+    """The duty. `seconds` is a clock that is never set."""
+
+    plane: Plane
+    seconds: Callable[[], float] = time.monotonic
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _paused_until: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plane = as_keeper(self.plane)
+
+    def tend(self) -> None:
+        """Tend the pools of all services."""
+        with self.plane.store.read() as tx:
+            parents = {one.id: one for one in services_with(tx, POOL_SETTING)}
+            found: dict[str, list[Service]] = {}
+            for fork in unclaimed_forks(tx):
+                if fork.origin is not None and not _is_being_deleted(fork):
+                    found.setdefault(fork.origin.service_id, []).append(fork)
+        self._seen = {one: self._seen[one] for one in parents if one in self._seen}
+        for parent_id, own in found.items():
+            if parent_id not in parents:
+                self._delete(own, "Its parent keeps no forks any more")
+        for parent in parents.values():
+            self._tend_pool(parent, found.get(parent.id, []))
+
+    def _tend_pool(self, parent: Service, own: list[Service]) -> None:
+        pool, status = pool_of(parent), status_of(parent)
+        if pool is None or status in (Status.PAUSED, Status.DELETING):
+            self._delete(own, f"Its parent is {status}")
+            return
+        if status is not Status.READY:
+            return
+        with self.plane.store.read() as tx:
+            wanted = forks.child_of(self.plane, parent, _REQUEST, self.plane.clock())
+            kept = [one for one in own if self._fits(tx, parent, one, wanted)]
+            is_being_replaced = ended_since(tx, parent.id, REPLACING, self.plane.clock())
+        self._delete([one for one in own if one not in kept], "Its parent has changed")
+        kept = self._without_stale(parent, pool, kept)
+        if len(kept) < pool.size and not is_being_replaced and self._has_leisure(parent):
+            self._make(parent)
+
+    def _fits(self, tx: sa.Connection, parent: Service, fork: Service, wanted: Service) -> bool:
+        return is_like(fork, wanted) and not ended_since(tx, parent.id, REPLACING, fork.created_at)
+
+    def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
+        """Let go of forks whose state is too old, and of more than the pool has; return the others.
+
+        One whose parent has committed since is replaced when the parent is quiet again, or at half of the age, one at a
+        time: the pool does not run empty at once.
+        """
+        seen, now = self._look(parent), self.plane.clock()
+        current = [self._renewed(one, seen, pool, now) for one in own]
+        current.sort(key=lambda one: one[1].as_of, reverse=True)
+        stale = [fork for fork, warmth in current if not warmth.is_within(pool.max_age_seconds, now)]
+        self._delete(stale, f"Its state is older than {pool.max_age_seconds} s")
+        kept = [(fork, warmth) for fork, warmth in current if fork not in stale]
+        self._delete([fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
+        kept = kept[: pool.size]
+        late = [fork for fork, warmth in kept if self._is_due(warmth, seen, pool, now)]
+        if late and len(kept) == pool.size and all(fork.ready_at is not None for fork, _ in kept):
+            self._delete(late[-1:], "Its parent has committed since")
+            kept = [(fork, warmth) for fork, warmth in kept if fork is not late[-1]]
+        return [fork for fork, _ in kept]
+
+    def _look(self, parent: Service) -> _Seen:
+        """Return what is seen of a parent's commits, looking at them from time to time."""
+        now, before = self.seconds(), self._seen.get(parent.id)
+        if before is None or now - before.looked_at >= _LOOK_SECONDS:
+            mark = self.plane.backend.replication.commit_mark(server_of(parent))
+            since = before.since if before is not None and before.mark == mark else now
+            self._seen[parent.id] = before = _Seen(mark, since, now)
+        return before
+
+    def _renewed(self, fork: Service, seen: _Seen, pool: Pool, now: datetime) -> tuple[Service, Warmth]:
+        """Return a fork with its warmth, which begins again while the parent has committed nothing since."""
+        warmth = warmth_of(fork)
+        if warmth is None:
+            raise AssertionError(f"BUG: {fork.id} is unclaimed, and not warm")
+        looked = now - timedelta(seconds=_LOOK_SECONDS)
+        if seen.mark is None or warmth.mark != seen.mark or warmth.is_within(pool.max_age_seconds // 4, looked):
+            return fork, warmth
+        warmth = msgspec.structs.replace(warmth, as_of=looked)
+        with self.plane.store.write(durable=False) as tx:
+            current = services.get_service(tx, fork.id, lock=True)
+            if current is not None and current.unclaimed:
+                services.update_service(tx, fork.id, settings=with_warmth(current.settings, warmth))
+        return fork, warmth
+
+    def _is_due(self, warmth: Warmth, seen: _Seen, pool: Pool, now: datetime) -> bool:
+        """Tell whether a fork is to be replaced although its state is not too old yet."""
+        if seen.mark is not None and warmth.mark == seen.mark:
+            return False
+        return seen.is_settled or not warmth.is_within(pool.max_age_seconds // 2, now)
+
+    def _has_leisure(self, parent: Service) -> bool:
+        if self.seconds() < self._paused_until.get(parent.id, 0.0):
+            return False
+        with self.plane.store.read() as tx:
+            return not running.count_starting(tx) and not has_failed_since(
+                tx, parent.id, self.plane.clock() - _AFTER_FAILURE
+            )
+
+    def _make(self, parent: Service) -> None:
+        """Submit a fork; while there is no room for it, not again for a while."""
+        try:
+            make_warm_fork(self.plane, parent)
+        except Error as error:
+            _log.info("service %s: no warm fork is made now: %s", parent.id, error)
+            self._paused_until[parent.id] = self.seconds() + _PAUSE_SECONDS
+
+    def _delete(self, own: Sequence[Service], reason: str) -> None:
+        for fork in own:
+            with self.plane.change() as tx:
+                delete_unclaimed(self.plane, tx, fork.id, f"{reason}.")
+
+
+def as_keeper(plane: Plane) -> Plane:
+    """Return the context in which unclaimed forks exist, and nobody gives way to them."""
+    return replace(plane, caller=None, give_way=nobody_gives_way, sees_unclaimed=True)
+
+
+def make_warm_fork(plane: Plane, parent: Service) -> None:
+    """Submit a warm fork of a service. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
+    as_of, mark = plane.clock(), plane.backend.replication.commit_mark(server_of(parent))
+    request = replace(_REQUEST, name=suffixed(parent.name, "-warm"))
+    plan = forks.plan_fork(plane, parent.project_id, parent.id, request)
+    new, capacity = new_identity(plane, PASSWORD_KEY), capacity_of(plane)
+    wanted = wanted_for([plan.fork])
+    with plane.change() as tx:
+        plan = forks.recheck(plane, tx, plan, request)
+        if pool_of(plan.parent) is None:
+            return
+        (port, *_) = reserve_ports(plane, tx, new.free_ports, _FREE_PORTS)
+        check_admission(plane, tx, capacity, parent.project_id, Wanted(2 * wanted.servers, 2 * wanted.memory_mbs))
+        fork = new.given_to(plan.fork, plane, port)
+        settings = with_warmth(fork.settings, Warmth(as_of, mark))
+        fork = msgspec.structs.replace(fork, unclaimed=True, settings=settings)
+        state = forks.state_of(tx, plan, request)
+        accept(plane, tx, fork, ProcedureName.FORK, new.password, state, plan.parent.id)
+
+
+def delete_unclaimed(plane: Plane, tx: sa.Connection, fork_id: str, reason: str) -> bool:
+    """Submit the deletion of a fork, unless a client has it by now, or it is being deleted. `plane` is a keeper's."""
+    fork = services.get_service(tx, fork_id, lock=True)
+    if fork is None or not fork.unclaimed or fork.deleted_at or fork.failed_at or _is_being_deleted(fork):
+        return False
+    submit_deletion(plane, tx, fork, reason)
+    return True
+
+
+def _is_being_deleted(fork: Service) -> bool:
+    return fork.activity is not None and fork.activity.procedure == ProcedureName.DELETE

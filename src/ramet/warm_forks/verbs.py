@@ -1,0 +1,57 @@
+"""The verbs over the pool of warm forks that a service keeps."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from ramet.control.lookup import changeable_service, find_service
+from ramet.control.plane import Plane
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.store import services
+from ramet.store.warm_forks import unclaimed_forks
+from ramet.warm_forks.pool import Pool, check_pool, pool_of, warmth_of, with_pool
+
+
+@dataclass(frozen=True)
+class WarmForks:
+    """The pool of a service, None without one: how many forks are ready and are being made, and the oldest state."""
+
+    pool: Pool | None
+    ready: int
+    being_made: int
+    oldest_as_of: datetime | None
+
+
+def keep_warm_forks(plane: Plane, project_id: str, service_id: str, size: int, max_age_seconds: int) -> WarmForks:
+    """Let a service keep so many forks of its newest state ready, none of an older state than that."""
+    pool = check_pool(size, max_age_seconds)
+    with plane.store.write() as tx:
+        service = changeable_service(plane, tx, project_id, service_id, "setWarmForks")
+        _set(tx, service, pool)
+        return _shown(tx, service, pool)
+
+
+def drop_warm_forks(plane: Plane, project_id: str, service_id: str) -> None:
+    """Let a service keep no forks any more; those that nobody has claimed are deleted."""
+    with plane.store.write() as tx:
+        _set(tx, changeable_service(plane, tx, project_id, service_id, "deleteWarmForks"), None)
+
+
+def get_warm_forks(plane: Plane, project_id: str, service_id: str) -> WarmForks:
+    """Return the pool of a service."""
+    with plane.store.read() as tx:
+        service = find_service(plane, tx, project_id, service_id)
+        return _shown(tx, service, pool_of(service))
+
+
+def _set(tx: sa.Connection, service: Service, pool: Pool | None) -> None:
+    services.update_service(tx, service.id, settings=with_pool(service.settings, pool))
+
+
+def _shown(tx: sa.Connection, service: Service, pool: Pool | None) -> WarmForks:
+    found = unclaimed_forks(tx, service.id)
+    ready = [warmth_of(one) for one in found if one.ready_at is not None and status_of(one) is Status.READY]
+    oldest = min((one.as_of for one in ready if one is not None), default=None)
+    return WarmForks(pool, len(ready), sum(one.ready_at is None for one in found), oldest)

@@ -1,0 +1,204 @@
+"""The pool fills in idle time, holds nothing that is too old or does not fit, and gives way."""
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from ramet.backends.interface.values import Server, Source
+from ramet.backends.memory.restore import MemoryRestore
+from ramet.control.requests import CreateRequest
+from ramet.control.services import create_service
+from ramet.errors import Exhausted, Failed
+from ramet.events.recorder import EventRecorder
+from ramet.model.events import EventType
+from ramet.store import events, running
+from ramet.warm_forks.giving_way import give_way
+from tests.api.world import World
+from tests.warm_forks.conftest import Warm
+
+
+def shown(warm: Warm) -> dict[str, object]:
+    return dict(warm.world.get(warm.path).json())
+
+
+def test_forks_are_made_one_at_a_time_and_not_while_others_are_being_started(warm: Warm) -> None:
+    warm.keep(3)
+    assert shown(warm) | {"oldest_state": ""} == {
+        "size": 3,
+        "max_age_seconds": 600,
+        "ready": 3,
+        "being_made": 0,
+        "oldest_state": "",
+    }
+    assert warm.world.look(warm.shop)["metadata"]["warm_forks"] == 3
+    taken = warm.world.fork(warm.shop)
+    warm.world.create(name="being made")
+    warm.keeper.tend()
+    assert len(warm.ids()) == 2
+    warm.world.work()
+    warm.keeper.tend()
+    warm.keeper.tend()
+    assert shown(warm)["being_made"] == 1
+    warm.tend()
+    assert len(warm.ids()) == 3
+    assert taken["service_id"] not in warm.ids()
+
+
+def test_a_pool_that_is_made_smaller_or_dropped_lets_its_forks_go(warm: Warm) -> None:
+    warm.keep(3)
+    warm.keep(1)
+    assert len(warm.ids()) == 1
+    assert warm.world.delete(warm.path).status_code == 204
+    warm.tend(1)
+    assert (warm.ids(), shown(warm)) == (set(), {"size": 0, "ready": 0, "being_made": 0})
+    assert set(warm.world.backend.volumes) == {warm.shop["service_id"]}
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("stop", None),
+        ("resize", {"cpu_millis": "500", "memory_gbs": "2"}),
+        ("settings", {"settings": {"work_mem": "8MB"}}),
+        ("setWalLevel", {"wal_level": "logical"}),
+    ],
+)
+def test_forks_go_when_their_parent_is_changed(warm: Warm, verb: str, body: object) -> None:
+    warm.keep(2)
+    before = warm.ids()
+    answer = warm.world.post(warm.world.path(warm.shop["service_id"], verb), body)
+    assert answer.status_code == 202, answer.text
+    warm.world.work()
+    assert warm.world.fork(warm.shop, max_age_seconds=3600)["status"] == "QUEUED"  # none is given before it is gone
+    warm.tend()
+    assert not before & warm.ids()
+    assert len(warm.ids()) == (0 if verb == "stop" else 2)
+
+
+def test_forks_from_before_a_restore_are_given_to_nobody(warm: Warm) -> None:
+    warm.keep(1)
+    (before,) = warm.ids()
+    path = warm.world.path(warm.shop["service_id"], "restores")
+    (taken, *_) = warm.world.get(warm.world.path(warm.shop["service_id"], "snapshots")).json()
+    assert warm.world.post(path, {"snapshot": taken["id"], "keep_previous": False}).status_code == 202
+    assert warm.world.fork(warm.shop, max_age_seconds=3600)["service_id"] != before
+    warm.world.work()
+    assert warm.world.fork(warm.shop, max_age_seconds=3600)["service_id"] != before
+    warm.tend()
+    assert before not in warm.ids()
+
+
+def test_forks_go_with_their_parent(warm: Warm) -> None:
+    warm.keep(2)
+    warm.world.delete(warm.world.path(warm.shop["service_id"]))
+    warm.world.work()
+    warm.tend(1)
+    assert (warm.ids(), warm.world.backend.volumes) == (set(), {})
+
+
+def test_a_state_that_is_too_old_is_replaced_and_one_that_is_still_the_newest_is_not(warm: Warm) -> None:
+    warm.keep(2, max_age_seconds=60)
+    kept = warm.ids()
+    for _ in range(4):
+        warm.world.advance(timedelta(seconds=40))
+        warm.tend(2)
+    assert warm.ids() == kept
+    assert warm.world.fork(warm.shop, max_age_seconds=60)["service_id"] in kept
+    warm.tend()
+    kept = warm.ids()
+    warm.write()
+    warm.world.advance(timedelta(seconds=61))
+    assert warm.world.fork(warm.shop, max_age_seconds=60)["status"] == "QUEUED"
+    warm.tend()
+    assert (len(warm.ids()), warm.ids() & kept) == (2, set())
+
+
+def test_forks_are_replaced_soon_when_a_service_that_was_written_to_is_quiet_again(warm: Warm) -> None:
+    warm.keep(2)
+    kept = warm.ids()
+    warm.write()
+    warm.tend(2)
+    assert warm.ids() == kept
+    warm.tend()
+    assert (len(warm.ids()), warm.ids() & kept) == (2, set())
+    fork = warm.world.fork(warm.shop)
+    assert (fork["status"], warm.rows(fork)) == ("READY", ["first", "more"])
+
+
+def test_forks_give_way_when_the_host_is_full_and_are_not_made_where_they_would_fill_it(warm: Warm) -> None:
+    warm.keep(2)
+    world = full(warm, startable=0)
+    project_id = world.tenant.project.id
+    create_service(world.plane, project_id, CreateRequest("second"))
+    assert sum(one.activity is None for one in warm.forks()) == 1
+    with pytest.raises(Exhausted, match="room for 0 more"):  # the second one alone is not enough, and stays
+        create_service(world.plane, project_id, CreateRequest("third"))
+    assert sum(one.activity is None for one in warm.forks()) == 1
+    world.work()
+    world.backend.startable = 1
+    warm.tend()
+    assert len(warm.ids()) == 1
+    world.backend.startable = 2
+    warm.tend()
+    assert len(warm.ids()) == 2
+
+
+def full(warm: Warm, startable: int) -> World:
+    """Return the world as it is when the host has room for so many more servers."""
+    warm.world.backend.startable = startable
+    plane = replace(warm.world.plane, give_way=partial(give_way, warm.world.plane))
+    return replace(warm.world, plane=plane)
+
+
+def test_memory_that_may_come_to_be_needed_is_given_up_too(warm: Warm) -> None:
+    warm.keep(2)
+    with warm.world.store.read() as tx:
+        warm.world.backend.committed_mbs = running.committed_mbs(tx)
+    world = full(warm, startable=100)
+    create_service(world.plane, world.tenant.project.id, CreateRequest("second"))
+    assert sum(one.activity is None for one in warm.forks()) == 1
+
+
+def test_a_fork_that_cannot_be_made_is_not_tried_again_at_once(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def capture(self: object, child: Server, source: Source) -> None:
+        tried.append(child.service_id)
+        raise Failed("BROKEN", "It is broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryRestore, "capture", capture)
+        warm.keep(1)
+    assert (len(tried), warm.ids()) == (1, set())
+    warm.world.advance(timedelta(minutes=2))
+    warm.tend()
+    assert len(warm.ids()) == 1
+
+
+def test_events_tell_of_a_fork_when_a_client_has_it(warm: Warm) -> None:
+    warm.world.store.recorders.insert(0, EventRecorder(warm.world.clock).record)
+    warm.keep(1)
+
+    def ready() -> list[str | None]:
+        with warm.world.store.read() as tx:
+            found = events.list_events(tx, warm.world.tenant.project.id, 100)
+        return [one.service_id for one in found if one.type is EventType.SERVICE_READY]
+
+    assert ready() == []
+    fork = warm.world.fork(warm.shop)
+    assert ready() == [fork["service_id"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"size": 0}, "INVALID_SIZE"),
+        ({"size": 21}, "INVALID_SIZE"),
+        ({"size": 1, "max_age_seconds": 5}, "INVALID_MAX_AGE_SECONDS"),
+    ],
+)
+def test_a_pool_out_of_range_is_refused(warm: Warm, body: dict[str, int], code: str) -> None:
+    answer = warm.world.client.put(warm.path, json=body, auth=warm.world.tenant.credentials)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
