@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import archive, fixtures, forks, lists, many, pitr, rewinds, stall
+from bench import archive, fixtures, forks, lists, many, pitr, rewinds, stall, warm
 from bench.options import Options
 from bench.report import Report
 
@@ -26,6 +26,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "space": many.bench_space,
     "density": many.bench_density,
     "batch": many.bench_batch,
+    "warm": warm.bench_warm,
 }
 
 

@@ -142,6 +142,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     move = Move(tools, window, open_elsewhere, backend.authority, key)
     procedures = [*all_procedures(tools, window), move.procedure()]
     monitoring = open_monitoring(__version__, settings.traces_url)
+    store.recorders.append(monitoring.instruments.count_claims)
     worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step)
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints

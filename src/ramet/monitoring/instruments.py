@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import sqlalchemy as sa
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -18,6 +19,7 @@ from prometheus_client import (
 from ramet.model.operation_record import Event
 from ramet.model.procedures import ProcedureName
 from ramet.model.status import OperationStatus
+from ramet.store.journal import Journal
 from ramet.store.operations import Operation
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -65,9 +67,17 @@ class Instruments:
         self._loop_lag = self._histogram(
             "ramet_event_loop_lag_seconds", "By how much the event loop of HTTP was late", (), _LAG_BUCKETS
         )
+        self._claims = Counter(
+            "ramet_warm_forks_claimed", "Warm forks that were given to clients", registry=self.registry
+        )
         self.scrapes_failed = Counter(
             "ramet_scrape_errors", "Scrapes in which the store could not be read", registry=self.registry
         )
+
+    def count_claims(self, _tx: sa.Connection, journal: Journal) -> None:
+        """Count the warm forks that a transaction gives to clients, when it is committed."""
+        claims = [columns for _, columns in journal.changed if columns.get("unclaimed") is False]
+        journal.after_commit.extend([self._claims.inc] * len(claims))
 
     def begin_request(self, scope: Any) -> Callable[[int], None]:
         """Observe a request; call what is returned with the status when its response begins, and with 0 at its end."""

@@ -1,6 +1,6 @@
 """The metrics of services and read replica sets, from what the store knows of them: no server is asked for a scrape."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +13,7 @@ from ramet.control.plane import Plane
 from ramet.model.metrics import SERIES, Kind, Sample
 from ramet.model.replica_set import ReplicaSet, replica_status
 from ramet.model.service import Service, shown_status
+from ramet.model.warm_forks import pool_of
 from ramet.store import monitoring, replica_sets, services
 
 MEANINGS = {
@@ -38,13 +39,14 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class _Known:
-    """What the store knows of services at one time."""
+    """What the store knows of services at one time. `warm` are the forks that nobody has claimed."""
 
     now: datetime
     services: Sequence[Service]
     sets: Sequence[ReplicaSet]
     samples: Mapping[str, Sample]
     snapshots: Mapping[str, tuple[datetime | None, datetime]]
+    warm: Sequence[Service]
 
 
 def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
@@ -52,19 +54,21 @@ def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
     known = _read(plane, project_id)
     yield from _rows(known)
     yield from _ages(known)
+    yield from _warm_forks(known)
     yield from _sampled(known)
 
 
 def _read(plane: Plane, project_id: str | None) -> _Known:
     now = plane.clock()
     with plane.store.read() as tx:
-        found = [one for one in services.all_live_services(tx) if not one.unclaimed]
+        found = services.all_live_services(tx)
         sets = replica_sets.live_sets(tx)
         samples, times = monitoring.newest_samples(tx, now - CURRENT), monitoring.snapshot_times(tx)
     if project_id is not None:
         found = [each for each in found if each.project_id == project_id]
         sets = [each for each in sets if each.project_id == project_id]
-    return _Known(now, found, sets, samples, times)
+    warm = [each for each in found if each.unclaimed]
+    return _Known(now, [each for each in found if not each.unclaimed], sets, samples, times, warm)
 
 
 def _rows(known: _Known) -> Iterable[Metric]:
@@ -87,6 +91,19 @@ def _rows(known: _Known) -> Iterable[Metric]:
     for one in known.sets:
         sets.add_metric((one.service_id, one.project_id, one.id, replica_status(one).value), 1)
     return info, status, warnings, sets
+
+
+def _warm_forks(known: _Known) -> Iterable[Metric]:
+    wanted = _gauge("ramet_warm_forks_wanted", "How many forks a service keeps ready")
+    found = _gauge("ramet_warm_forks", "Forks that nobody has claimed, by whether they are ready", ("state",))
+    ready = Counter((each.origin.service_id, each.ready_at is not None) for each in known.warm if each.origin)
+    for each in known.services:
+        pool = pool_of(each)
+        if pool is not None:
+            wanted.add_metric((each.id, each.project_id), pool.size)
+            for is_ready, state in ((True, "ready"), (False, "being_made")):
+                found.add_metric((each.id, each.project_id, state), ready[each.id, is_ready])
+    return wanted, found
 
 
 def _problems(service: Service) -> Mapping[str, str | None]:

@@ -17,16 +17,18 @@ from ramet.control.idempotency import remember, replay
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
-from ramet.control.requests import Accepted, ForkRequest
+from ramet.control.requests import Accepted, ForkRequest, is_neutralized
 from ramet.control.services import check_region
+from ramet.errors import Invalid
+from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret, derived_password
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from ramet.model.warm_forks import Warmth, check_age, is_like, warmth_of
 from ramet.procedures.servers import server_of
 from ramet.store import services
 from ramet.store.warm_forks import ended_since, unclaimed_forks
-from ramet.warm_forks.pool import Warmth, check_request, is_like, may_be_warm, warmth_of
 
 PASSWORD_KEY = "warm forks"  # noqa: S105 - what the password is derived with; no idempotency key has a space
 # What gives a service other data, or stops it: forks from before that are not of its present state.
@@ -104,6 +106,24 @@ def claim_fork(
         if claimed is not None:
             remember(plane, tx, project_id, idempotency_key, known, claimed.service.id)
     return claimed
+
+
+def check_request(request: ForkRequest) -> None:
+    """Raise Invalid for an age that is out of range, or is not of a fork as of now."""
+    if request.max_age_seconds is None:
+        return
+    check_age(request.max_age_seconds)
+    if request.strategy is not ForkStrategy.NOW:
+        raise Invalid(
+            "MAX_AGE_NOT_ALLOWED",
+            f"max_age_seconds is allowed with fork_strategy NOW only (got {request.strategy})",
+            "Leave max_age_seconds out, or send fork_strategy NOW.",
+        )
+
+
+def may_be_warm(request: ForkRequest) -> bool:
+    """Tell whether a warm fork can be what a request asks for: each is of now, and neutralized."""
+    return request.strategy is ForkStrategy.NOW and is_neutralized(request) and not request.from_deleted
 
 
 def password_of(plane: Plane, fork_id: str) -> Secret:

@@ -25,11 +25,11 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of, suffixed
 from ramet.model.status import Status
+from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
 from ramet.store import running, services
 from ramet.store.warm_forks import ended_since, has_failed_since, services_with, unclaimed_forks
 from ramet.warm_forks.claims import PASSWORD_KEY, REPLACING
-from ramet.warm_forks.pool import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 
 EVERY_SECONDS = 1.0
 _LOOK_SECONDS = 2.0

@@ -9,9 +9,9 @@ from ramet.control.lookup import changeable_service, find_service
 from ramet.control.plane import Plane
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from ramet.model.warm_forks import Pool, check_pool, pool_of, warmth_of, with_pool
 from ramet.store import services
 from ramet.store.warm_forks import unclaimed_forks
-from ramet.warm_forks.pool import Pool, check_pool, pool_of, warmth_of, with_pool
 
 
 @dataclass(frozen=True)

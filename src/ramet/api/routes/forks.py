@@ -30,7 +30,6 @@ from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
 from ramet.model.environment import Environment
 from ramet.warm_forks import claims
-from ramet.warm_forks.pool import check_request
 
 DryRun = Annotated[
     bool,
@@ -58,7 +57,7 @@ def fork_service(
     """
     request = _request(data)
     if dry_run:
-        check_request(request)
+        claims.check_request(request)
         plan = forks.plan_fork(*at, request)
         return answer(_plan_shape(plan, fork_estimates.estimate_fork(at.plane, plan)))
     return accepted_service(claims.fork_services(*at, request, 1, checked_key(idempotency_key))[0])

@@ -69,7 +69,7 @@ from ramet.model.service import Origin, ServiceType, restore_warning, shown_stat
 from ramet.model.status import Status
 from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of
-from ramet.warm_forks.pool import pool_of
+from ramet.model.warm_forks import pool_of
 
 Label = Annotated[
     list[str] | None,

@@ -6,8 +6,8 @@ from litestar.params import JSONBody
 from ramet.api.responses import ServicePath, answer, empty, read, remove, router_of, update
 from ramet.api.schemas import warm_forks as schemas
 from ramet.api.schemas.warm_forks import WarmForksInput
+from ramet.model.warm_forks import DEFAULT_AGE_SECONDS
 from ramet.warm_forks import verbs
-from ramet.warm_forks.pool import DEFAULT_AGE_SECONDS
 
 
 @read("/warmForks", operation_id="getWarmForks", summary="Get the warm forks of a service")

@@ -11,7 +11,7 @@ from ramet.api.schemas.shared import Cpu, Identifier, Memory, Name, Tag, Timesta
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.snapshot import SnapshotKind
-from ramet.warm_forks.pool import LEAST_AGE_SECONDS, MOST_AGE_SECONDS
+from ramet.model.warm_forks import LEAST_AGE_SECONDS, MOST_AGE_SECONDS
 
 ParentRegion = Annotated[str, Meta(description="The parent's region code as a string; optional.")]
 TargetTime = Annotated[

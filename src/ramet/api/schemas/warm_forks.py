@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.shared import Body, Timestamp
-from ramet.warm_forks.pool import DEFAULT_AGE_SECONDS, LEAST_AGE_SECONDS, MOST_AGE_SECONDS, MOST_FORKS
+from ramet.model.warm_forks import DEFAULT_AGE_SECONDS, LEAST_AGE_SECONDS, MOST_AGE_SECONDS, MOST_FORKS
 
 Size = Annotated[
     int,

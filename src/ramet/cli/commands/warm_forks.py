@@ -9,7 +9,7 @@ from ramet.cli.ui.keeping import whole
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
-from ramet.warm_forks.pool import MOST_FORKS
+from ramet.model.warm_forks import MOST_FORKS
 
 
 @service_command("warm")

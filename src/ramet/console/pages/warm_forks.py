@@ -4,7 +4,7 @@ from ramet.console.pages.change_form import Change, Values
 from ramet.console.views.forms import InvalidField
 from ramet.control.plane import Plane
 from ramet.model.service import Service
-from ramet.warm_forks.pool import DEFAULT_AGE_SECONDS, pool_of
+from ramet.model.warm_forks import DEFAULT_AGE_SECONDS, pool_of
 from ramet.warm_forks.verbs import drop_warm_forks, keep_warm_forks
 
 _DIGITS = 5

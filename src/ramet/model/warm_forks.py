@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ramet.control.requests import ForkRequest, is_neutralized
 from ramet.errors import Invalid
-from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 
 MOST_FORKS = 20
@@ -58,19 +56,6 @@ def check_age(max_age_seconds: int) -> int:
     return max_age_seconds
 
 
-def check_request(request: ForkRequest) -> None:
-    """Raise Invalid for an age that is out of range, or is not of a fork as of now."""
-    if request.max_age_seconds is None:
-        return
-    check_age(request.max_age_seconds)
-    if request.strategy is not ForkStrategy.NOW:
-        raise Invalid(
-            "MAX_AGE_NOT_ALLOWED",
-            f"max_age_seconds is allowed with fork_strategy NOW only (got {request.strategy})",
-            "Leave max_age_seconds out, or send fork_strategy NOW.",
-        )
-
-
 def pool_of(parent: Service) -> Pool | None:
     """Return the pool of a service, or None."""
     stored = parent.settings.get(POOL_SETTING)
@@ -92,11 +77,6 @@ def warmth_of(fork: Service) -> Warmth | None:
 def with_warmth(settings: Mapping[str, Any], warmth: Warmth) -> dict[str, Any]:
     """Return the settings of a warm fork."""
     return {**settings, _FORK_SETTING: msgspec.to_builtins(warmth)}
-
-
-def may_be_warm(request: ForkRequest) -> bool:
-    """Tell whether a warm fork can be what a request asks for: each is of now, and neutralized."""
-    return request.strategy is ForkStrategy.NOW and is_neutralized(request) and not request.from_deleted
 
 
 def is_like(fork: Service, wanted: Service) -> bool:
