@@ -59,6 +59,7 @@ def _paths(visitor: Visitor) -> list[str]:
         "/console/",
         "/console/new",
         "/console/lineage",
+        "/console/overview",
         "/console/help",
         *(base + v for v in (*verbs, *more, *inside)),
         *(replicas + v for v in ("", "/resize", "/delete")),

@@ -34,6 +34,7 @@ def _pages(service_id: str) -> list[str]:
         "/console/import",
         "/console/follow",
         "/console/lineage",
+        "/console/overview",
         "/console/help",
         f"{base}/metrics",
         f"{base}/logs",
