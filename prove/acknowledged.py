@@ -55,6 +55,7 @@ class Writers:
     file: Path
     count: int = 3
     first: int = 1
+    host: str = "localhost"
     faults: list[str] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Writers:
 
     def start(self) -> None:
         """Make the table, and begin."""
-        with connect(self.port, self.password) as connection:
+        with connect(self.port, self.password, host=self.host) as connection:
             connection.execute(TABLE)
         self._threads = [
             threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(self.count)
@@ -89,7 +90,7 @@ class Writers:
                     return
 
     def _append(self, writer: int, numbers: Iterator[int], file: IO[bytes]) -> None:
-        with connect(self.port, self.password) as connection:
+        with connect(self.port, self.password, host=self.host) as connection:
             while not self._stopping.wait(_PAUSE_SECONDS):
                 key = (writer, next(numbers))
                 self._note(file, Sent(key))

@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ def kubernetes_backend(settings: Settings) -> "KubernetesBackend":
         archive=store_access(settings.archive_url),
         forks=Forks(settings.kubernetes_forks),
     )
-    return open_kubernetes(site, settings.kubeconfig)
+    return open_kubernetes(site, settings.kubeconfig, partial(root_key, settings))
 
 
 def local_backend(settings: Settings) -> "LocalBackend":

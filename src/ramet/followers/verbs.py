@@ -31,7 +31,7 @@ from ramet.store import operations
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _ARCHIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_PLATFORM_ROLE = "ramet"
+_PLATFORM_ROLE, _MOVER_ROLE = "ramet", "pg_ramet_mover"
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
@@ -145,12 +145,16 @@ def _check_is_copy_of_service(service: Service, *, neutralize: bool) -> None:
     source = service.upstream
     if neutralize:
         raise Invalid("INVALID_FIELD", "take_place and neutralize exclude each other", "Send one of them.")
-    if source is None or source.bootstrap_role != _PLATFORM_ROLE or source.database != DATABASE:
+    if source is None or source.database != DATABASE or not _is_service(source):
         raise Invalid(
             "NO_SERVICE_FOLLOWED",
             f"Service {service.id} follows {source}, which is no service of a Ramet, so it cannot take its place",
             "Promote it without take_place.",
         )
+
+
+def _is_service(source: Upstream) -> bool:
+    return source.user == _MOVER_ROLE or source.bootstrap_role == _PLATFORM_ROLE
 
 
 def _operation(plan: FollowPlan, sealed: str) -> tuple[ProcedureName, FollowState | ImportState]:

@@ -28,6 +28,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.replication import Trust
 from ramet.endpoints import connection_uri
 from ramet.errors import Error, Failed, Unavailable
 from ramet.machine import sealing
@@ -88,7 +89,7 @@ class Move(Steps):
 
     def follow(self, work: Work[MoveState]) -> Outcome:
         service = self._service(work)
-        source = Source(self._source_url(work, service), self._password(work), self._authority_of(service))
+        source = self._source(work, service)
         belongings = belongings_of(service, work.state.name)
         with self._destination(work) as there:
             found = there.follow(belongings, source, _mark_of(work), work.operation_id)
@@ -100,6 +101,7 @@ class Move(Steps):
         if seen is None or (seen.status is Status.UNSTABLE and not seen.was_ready):
             raise Failed("NOT_COPIED", f"The service there could not be made: {_why(seen)}", "Move it again.")
         if seen.status is not Status.READY or seen.problem is not None or seen.lag_bytes is None:
+            self.tools.backend.replication.hasten_copy(self.tools.server(work))
             return Wait(_LOOK_SECONDS, seen.problem or f"the service there is {seen.status}")
         if seen.lag_bytes > _CLOSE_BYTES:
             return Wait(_LOOK_SECONDS, f"{seen.lag_bytes >> 20} MiB behind")
@@ -261,16 +263,21 @@ class Move(Steps):
             sets = replica_sets.live_sets(tx, service.id)
         check_can_move(service, sets, self.tools.backend.replication.slots(server_of(service)).slots)
 
-    def _source_url(self, work: Work[MoveState], service: Service) -> str:
-        if not self.tools.backend.host.has_tls(service.pg_major):
-            mode = "disable"
-        else:
-            mode = "require" if self._authority_of(service) is None else "verify-full"
-        return connection_uri(service.host, service.port, role=work.state.role, sslmode=mode)
+    def _source(self, work: Work[MoveState], service: Service) -> Source:
+        """Return the endpoint of the service, with what verifies its certificate; nothing does where it has no TLS."""
+        trust, mode = self._trust(service), "verify-full"
+        if trust is None:
+            mode = "require" if self.tools.backend.host.has_tls(service.pg_major) else "disable"
+        elif not trust.names_host:
+            mode = "verify-ca"
+        url = connection_uri(service.host, service.port, role=work.state.role, sslmode=mode)
+        return Source(url, self._password(work), None if trust is None else trust.authority)
 
-    def _authority_of(self, service: Service) -> str | None:
-        """Return what verifies the endpoint of a service; None where it has no TLS, or another authority."""
-        return (self.authority or None) if self.tools.backend.host.has_tls(service.pg_major) else None
+    def _trust(self, service: Service) -> Trust | None:
+        if not self.tools.backend.host.has_tls(service.pg_major):
+            return None
+        own = self.tools.backend.replication.trust(server_of(service))
+        return own or (Trust(self.authority, names_host=True) if self.authority else None)
 
     def _seconds_since_stop(self, work: Work[MoveState]) -> float:
         now = self.tools.clock()

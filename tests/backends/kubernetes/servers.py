@@ -5,6 +5,7 @@ from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
+from ramet.model.upstream import FollowMethod, Upstream
 
 SHARED = Server(
     service_id="abcdefghij",
@@ -15,6 +16,18 @@ SHARED = Server(
     port=15432,
     pg_major=18,
     verifier=Secret("not in any manifest"),
+)
+
+UPSTREAM = Upstream(
+    method=FollowMethod.PHYSICAL,
+    host="machine.test",
+    port=15432,
+    database="tsdb",
+    user="pg_ramet_mover",
+    sslmode="verify-full",
+    system_identifier="7712037298637759942",
+    bootstrap_role="ramet",
+    root_certificate="-----BEGIN CERTIFICATE-----",
 )
 
 

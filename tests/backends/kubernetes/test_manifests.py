@@ -15,12 +15,13 @@ from ramet.backends.kubernetes.manifests import Manifest
 from ramet.backends.kubernetes.site import Exposure, Forks, Site
 from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.backends.kubernetes.streaming import Copy
+from ramet.backends.kubernetes.traits import CopyRight, Traits
 from ramet.model.high_availability import Standbys
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
-from tests.backends.kubernetes.servers import SHARED
+from tests.backends.kubernetes.servers import SHARED, UPSTREAM
 
 GOLDEN = Path(__file__).parent / "golden"
 SITE = Site("services")
@@ -36,6 +37,7 @@ REPLICA = replace(
 )
 API = [policies.ApiAddress("192.0.2.1", 6443), policies.ApiAddress("2001:db8::1", 6443)]
 OTHER_REPLICA = replace(REPLICA, service_id="replica002", port=15441)
+FOLLOWER = replace(SHARED, upstream=UPSTREAM)
 TIMESCALE = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
 
 STORE = StoreAccess(
@@ -66,6 +68,15 @@ MANIFESTS = {
     "replica": manifests.cluster(REPLICA, SITE, Phase.CLOSED, volume_size="30Gi"),
     "copied": manifests.cluster(SHARED, SITE, Phase.CLOSED, first=True, recovery=Copy("parent0001")),
     "replica-copied": manifests.cluster(REPLICA, replace(SITE, forks=Forks.COPY), Phase.CLOSED),
+    "following": manifests.cluster(
+        FOLLOWER, SITE, Phase.CLOSED, volume_size="30Gi", traits=Traits({"max_connections": 100, "max_wal_senders": 10})
+    ),
+    "source-access": manifests.source_access(
+        "abcdefghij", UPSTREAM, Secret("of the source"), Traits({"max_connections": 100})
+    ),
+    "leaving": manifests.cluster(SHARED, SITE, Phase.OPEN, traits=Traits(copy=CopyRight.ADMITTED)),
+    "left": manifests.cluster(SHARED, SITE, Phase.OPEN, traits=Traits(copy=CopyRight.REFUSED)),
+    "volume-reader": archive_manifests.volume_reader("abcdefghij", 15, SITE, "ramet-abcdefghij-1"),
     "policy-closed": policies.closed("forkfork12", API),
     "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
     "endpoint": manifests.endpoint(SHARED, SITE),

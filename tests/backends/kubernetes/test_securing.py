@@ -3,18 +3,33 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import departures
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.tunnel import Tunnels
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, mover, operator_roles
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.servers import report
 from tests.backends.local.hosts import make_servers, new_server
+
+CONTROL = """
+Database system identifier:           7712037298637759942
+Database cluster state:               shut down
+Latest checkpoint location:           0/5000028
+Latest checkpoint's REDO location:    0/5000028
+Latest checkpoint's REDO WAL file:    000000010000000000000005
+Latest checkpoint's TimeLineID:       1
+Latest checkpoint's NextXID:          0:750
+Time of latest checkpoint:            Wed Nov 25 09:23:48 2026
+"""
 
 
 @contextmanager
@@ -71,3 +86,75 @@ def test_another_password_is_set(pod: tuple[FakeCluster, KubernetesBackend, Inst
     backend.servers.set_password(server, scram_verifier(password))
     assert backend.servers.has_password(server, password)
     assert not backend.servers.has_password(server, new_password())
+
+
+def test_a_copy_may_stream_until_it_is_refused(
+    pod: tuple[FakeCluster, KubernetesBackend, Instances, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend, instances, server = pod
+    paths, name = instances.paths(server.service_id), f"ramet-{server.service_id}"
+    monkeypatch.setattr(departures, "_ADMITS", "SELECT %s = 'pg_ramet_mover'")  # the operator would write the rule
+    for _ in range(2):
+        assert backend.replication.admit_copy(server, scram_verifier(new_password())) == "pg_ramet_mover"
+    rule = "hostssl replication pg_ramet_mover all scram-sha-256"
+    rules = found.objects[("clusters", name)]["spec"]["postgresql"]["pg_hba"]
+    assert rules.index(rule) < rules.index("host replication all all reject")
+    assert movers(paths) == [("pg_ramet_mover", False), ("postgres", True)]
+    backend.replication.hasten_copy(server)
+    for _ in range(2):
+        backend.replication.refuse_copy(server)
+    assert rule not in found.objects[("clusters", name)]["spec"]["postgresql"]["pg_hba"]
+    assert movers(paths) == []
+
+
+def test_the_role_of_a_copy_goes_when_a_server_that_has_moved_is_started_again(
+    pod: tuple[FakeCluster, KubernetesBackend, Instances, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend, instances, server = pod
+    monkeypatch.setattr(departures, "_ADMITS", "SELECT %s = 'pg_ramet_mover'")
+    backend.replication.admit_copy(server, scram_verifier(new_password()))
+    backend.servers.stop(server)
+    found.answer = lambda pod, command, stdin: (CONTROL, "", 0)
+    assert backend.replication.end_lsn(server) == "0/5000028"
+    assert ("pods", f"ramet-{server.service_id}-wal") not in found.objects
+    backend.replication.refuse_copy(server)
+    assert movers(instances.paths(server.service_id)) != []
+    found.answer = lambda pod, command, stdin: (report(), "", 0)
+    backend.servers.start(server, clients=True)
+
+    def is_clear() -> bool:
+        backend.servers.maintain(server, 1.0, datetime.now(UTC))
+        return movers(instances.paths(server.service_id)) == []
+
+    eventually(is_clear, "the end of the role", seconds=20)
+
+
+def test_a_moved_service_has_what_the_operator_needs(
+    pod: tuple[FakeCluster, KubernetesBackend, Instances, Server],
+) -> None:
+    found, backend, instances, server = pod
+    paths = instances.paths(server.service_id)
+    with connections.connect(paths) as connection:
+        mover.let_in(connection, scram_verifier(new_password()))
+        before = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'").fetchone()
+        found.answer = lambda pod, command, stdin: ("", "", 0)
+        for _ in range(2):
+            assert backend.followers.take_over(server, neutralize=False, takes_place=True) == {}
+        roles = connection.execute("SELECT rolname, rolsuper, oid >= 16384 FROM pg_authid WHERE rolname = 'postgres'")
+        assert roles.fetchall() == [("postgres", True, True)]
+        after = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'").fetchone()
+        assert after == before
+        connection.execute("CREATE TABLE public.of_the_operator (n int)")
+        connection.execute("ALTER TABLE public.of_the_operator OWNER TO postgres")
+        for _ in range(2):
+            operator_roles.remove(paths)
+        owner = connection.execute("SELECT tableowner FROM pg_tables WHERE tablename = 'of_the_operator'").fetchone()
+        assert owner == ("ramet",)
+    assert movers(paths) == []
+
+
+def movers(paths: ServicePaths) -> list[tuple[str, bool]]:
+    """Return the roles that exist only while a service moves, and whether they are superusers."""
+    with connections.connect(paths) as connection:
+        query = "SELECT rolname, rolsuper FROM pg_authid WHERE rolname IN ('pg_ramet_mover', 'postgres') ORDER BY 1"
+        return connection.execute(query).fetchall()

@@ -263,6 +263,6 @@ def test_the_health_of_servers_costs_no_request(made: tuple[FakeCluster, Kuberne
 def test_what_this_backend_lacks_is_refused_with_a_remedy(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     _, backend = made
     with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
-        backend.sources.seal(SHARED.verifier)
+        backend.subscriptions.observe(SHARED)
     with pytest.raises(Invalid, match="The backend for Kubernetes has no"):
         backend.upgrades.examine(SHARED, 18)

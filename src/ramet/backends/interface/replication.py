@@ -31,6 +31,14 @@ class ReplicationSlots:
     slots: Sequence[ReplicationSlot]
 
 
+@dataclass(frozen=True)
+class Trust:
+    """What verifies the certificate of an endpoint, as PEM. Unless it `names_host`, its authority alone is verified."""
+
+    authority: str
+    names_host: bool
+
+
 class Replication(Protocol):
     """What servers elsewhere read of a server here."""
 
@@ -56,8 +64,17 @@ class Replication(Protocol):
         It may until `refuse_copy`, also after a restart. Raises Unavailable when the server does not serve.
         """
 
+    def hasten_copy(self, server: Server) -> None:
+        """Complete a checkpoint that a copy waits for before it begins. Raises Unavailable when it does not serve."""
+
     def refuse_copy(self, server: Server) -> None:
         """Let that role stream no more, and remove it: at once, or when a server that is stopped starts again."""
+
+    def trust(self, server: Server) -> Trust | None:
+        """Return what verifies the endpoint of a server that has an authority of its own; None: the installation's.
+
+        Raises Unavailable.
+        """
 
     def end_lsn(self, server: Server) -> str | None:
         """Return where the WAL of a stopped server ends: the LSN of its last checkpoint.

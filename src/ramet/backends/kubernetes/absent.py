@@ -16,7 +16,10 @@ def refuse(what: str) -> NoReturn:
 
 
 def absent(what: str, **answers: object) -> Any:
-    """Return a part for any protocol: its methods refuse `what`, but for those that have an answer here."""
+    """Return a part for any protocol: its methods refuse `what`, but for those that have an answer here.
+
+    An answer that is a function is called.
+    """
     return _Absent(what, answers)
 
 
@@ -28,7 +31,10 @@ class _Absent:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        def method(*_: object, **__: object) -> object:
-            return self._answers[name] if name in self._answers else refuse(self._what)
+        def method(*given: object, **named: object) -> object:
+            if name not in self._answers:
+                refuse(self._what)
+            answer = self._answers[name]
+            return answer(*given, **named) if callable(answer) else answer
 
         return method

@@ -9,7 +9,7 @@ from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.store_access import StoreAccess
 
 PLUGIN = "barman-cloud.cloudnative-pg.io"
-WAL_DIRECTORY = "/wal"
+WAL_DIRECTORY, VOLUME_DIRECTORY = "/wal", "/volume"
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _POSTGRES_USER = 26
 _READER_SECONDS = 3600
@@ -108,6 +108,20 @@ def base_backup(service_id: str, mark: str) -> dict[str, Any]:
 
 def wal_reader(child_id: str, pg_major: int, site: Site) -> dict[str, Any]:
     """Return the pod that reads WAL for a fork: PostgreSQL's programs, a directory, no rights, and an end."""
+    pod = _reader(child_id, pg_major, site, {"name": "wal", "mountPath": WAL_DIRECTORY}, {"emptyDir": {}})
+    pod["spec"]["securityContext"]["fsGroup"] = _POSTGRES_USER
+    return pod
+
+
+def volume_reader(service_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:
+    """Return the pod that reads the volume of a service whose server is stopped."""
+    mount = {"name": "data", "mountPath": VOLUME_DIRECTORY, "readOnly": True}
+    return _reader(service_id, pg_major, site, mount, {"persistentVolumeClaim": {"claimName": volume}})
+
+
+def _reader(
+    service_id: str, pg_major: int, site: Site, mount: Mapping[str, Any], volume: Mapping[str, Any]
+) -> dict[str, Any]:
     container = {
         "name": names.CONTAINER,
         "image": site.image_of(pg_major),
@@ -115,12 +129,12 @@ def wal_reader(child_id: str, pg_major: int, site: Site) -> dict[str, Any]:
         "command": ["sleep", str(_READER_SECONDS)],
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": "wal", "mountPath": WAL_DIRECTORY}],
+        "volumeMounts": [dict(mount)],
     }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": names.reader_name(child_id), "labels": names.labels_of(child_id)},
+        "metadata": {"name": names.reader_name(service_id), "labels": names.labels_of(service_id)},
         "spec": {
             "activeDeadlineSeconds": _READER_SECONDS,
             "automountServiceAccountToken": False,
@@ -129,11 +143,10 @@ def wal_reader(child_id: str, pg_major: int, site: Site) -> dict[str, Any]:
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": _POSTGRES_USER,
-                "fsGroup": _POSTGRES_USER,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "terminationGracePeriodSeconds": 0,
-            "volumes": [{"name": "wal", "emptyDir": {}}],
+            "volumes": [{"name": mount["name"], **volume}],
         },
     }
 

@@ -5,9 +5,10 @@ from typing import Any
 from ramet.backends.interface.values import Primary
 from ramet.backends.kubernetes import names, streaming
 from ramet.model.high_availability import Standbys
+from ramet.model.upstream import Upstream
 
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
-_PRIMARY = "primary"
+_PRIMARY, _SOURCE = "primary", "source"
 # A killed primary keeps its lease: nobody takes over before it expires. By default that takes 15 seconds.
 _LEASE = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 1}
 
@@ -55,6 +56,30 @@ def following(replica_id: str, primary: Primary, *, copies: bool) -> dict[str, A
         "bootstrap": streaming.copied(_PRIMARY) if copies else recovery,
         "externalClusters": [streaming.source(_PRIMARY, primary.service_id)],
         "replica": {"enabled": True, "source": _PRIMARY},
+    }
+
+
+def following_source(service_id: str, upstream: Upstream) -> dict[str, Any]:
+    """Return what makes a Cluster a standby of a server elsewhere: it begins with a copy of that, and streams."""
+    secret = names.source_name(service_id)
+    source: dict[str, Any] = {
+        "name": _SOURCE,
+        "connectionParameters": {
+            "host": upstream.host,
+            "port": str(upstream.port),
+            "user": upstream.user,
+            "dbname": upstream.database,
+            "sslmode": upstream.sslmode,
+            "connect_timeout": "10",
+        },
+        "password": {"name": secret, "key": "password"},
+    }
+    if upstream.root_certificate is not None:
+        source["sslRootCert"] = {"name": secret, "key": "ca.crt"}
+    return {
+        "bootstrap": streaming.copied(_SOURCE),
+        "externalClusters": [source],
+        "replica": {"enabled": True, "source": _SOURCE},
     }
 
 

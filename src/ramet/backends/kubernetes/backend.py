@@ -1,5 +1,6 @@
 """The backend for Kubernetes: its protocols over one namespace, built and nothing else."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ramet.backends.interface.archive import Archive
@@ -18,6 +19,7 @@ from ramet.backends.kubernetes.api import open_api
 from ramet.backends.kubernetes.archive import KubernetesArchive
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.copies import KubernetesCopies
+from ramet.backends.kubernetes.followers import KubernetesFollowers
 from ramet.backends.kubernetes.host import KubernetesHost
 from ramet.backends.kubernetes.logins import KubernetesLogins
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
@@ -35,7 +37,7 @@ class KubernetesBackend:
 
     authority = ""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, root_key: Callable[[], bytes] = bytes) -> None:
         self.place = place
         self.poolers = KubernetesPoolers(place)
         self.copies = KubernetesCopies(place)
@@ -45,17 +47,18 @@ class KubernetesBackend:
         self.logins = KubernetesLogins(place)
         self.replication = KubernetesReplication(place)
         restores = "restores in place, resets and rewinds: fork the service instead"
-        sources = "services that follow a database elsewhere"
+        subscriptions = "services that follow a database elsewhere by logical replication"
+        followers = KubernetesFollowers(place, root_key)
         self.replicas: Replicas = KubernetesReplicas(place, self.copies)
         self.replacements: Replacements = absent(restores)
         self.archive: Archive = KubernetesArchive(place)
-        self.sources: Sources = absent("imports", discard=None)
-        self.subscriptions: Subscriptions = absent(sources, detach=None, discard=None)
+        self.sources: Sources = absent("imports", discard=None, seal=followers.seal)
+        self.subscriptions: Subscriptions = absent(subscriptions, detach=None, discard=None)
         self.insight: Insight = absent("insight into statements and sessions: connect with psql instead")
         self.parameters: Parameters = absent("settings of a service's own: set those of roles and databases with SQL")
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
         self.endpoints: Endpoints = absent(_SLEEP, serve=None, keep=None, refuse=None, waiting=())
-        self.followers: Followers = absent(sources, discard_copy=None, observe=None, discard=None)
+        self.followers: Followers = followers
         self.host = KubernetesHost(place)
 
     def close(self) -> None:
@@ -63,6 +66,6 @@ class KubernetesBackend:
         self.place.close()
 
 
-def open_kubernetes(site: Site, kubeconfig: Path | None = None) -> KubernetesBackend:
-    """Open a namespace; no request is made."""
-    return KubernetesBackend(Place(open_api(kubeconfig, site.namespace), site))
+def open_kubernetes(site: Site, kubeconfig: Path | None, root_key: Callable[[], bytes]) -> KubernetesBackend:
+    """Open a namespace; no request is made. `root_key` seals what the store keeps."""
+    return KubernetesBackend(Place(open_api(kubeconfig, site.namespace), site), root_key)

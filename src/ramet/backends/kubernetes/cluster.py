@@ -15,6 +15,7 @@ from ramet.backends.kubernetes.reports import Reports
 from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, StorageClass, Volume
 from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.streaming import Copy
+from ramet.backends.kubernetes.traits import Traits, noted_traits
 from ramet.backends.kubernetes.tunnel import Tunnels
 from ramet.backends.kubernetes.watch import Watched
 from ramet.backends.local.host.paths import ServicePaths
@@ -131,18 +132,39 @@ class Place:
         asleep: bool = False,
         recovery: Recovery | Copy | None = None,
         parent_id: str | None = None,
+        traits: Traits | None = None,
+        volume_size: str | None = None,
     ) -> None:
         """Make the Cluster of a service and its endpoint, or change them to what they shall be.
 
-        A fork whose volume the operator makes has one of the size of its parent's.
+        A fork whose volume the operator makes has one of the size of its parent's, and every fork its parent's traits.
+        Otherwise it keeps those that it has, unless `traits` are given. `volume_size` is that of a volume that is not
+        there yet.
         """
         self.ensure_namespace(server)
-        size = self._volume_size(server, parent_id)
+        size = self._volume_size(server, parent_id) or volume_size
         wanted = manifests.cluster(
-            server, self.site, phase, first=first, asleep=asleep, volume_size=size, recovery=recovery
+            server,
+            self.site,
+            phase,
+            first=first,
+            asleep=asleep,
+            volume_size=size,
+            recovery=recovery,
+            traits=self._traits(server, parent_id) if traits is None else traits,
         )
         self._apply_endpoint(server)
         self.api.apply(Cluster, wanted)
+
+    def traits_of(self, service_id: str) -> Traits:
+        """Return what is noted with the Cluster of a service."""
+        found = self.cluster_of(service_id)
+        return Traits() if found is None else noted_traits(found.metadata.annotations)
+
+    def _traits(self, server: Server, parent_id: str | None) -> Traits:
+        """Return the traits of a server: of a fork and a replica those that come with the data."""
+        source_id = parent_id if server.primary is None else server.primary.service_id
+        return self.traits_of(server.service_id) if source_id is None else Traits(self.traits_of(source_id).at_least)
 
     def _apply_endpoint(self, server: Server) -> None:
         """Make or change the Service, before a standby exists that it must not lead to."""

@@ -7,7 +7,9 @@ poolers of the operator by certificate. The platform's role enters over that soc
 from enum import StrEnum
 
 from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes.traits import Traits
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.mover import MOVER_ROLE
 from ramet.model.service import ServiceType
 
 _MB_PER_GB = 1024
@@ -17,6 +19,9 @@ _POOLER_MAP = "ramet_pooler"
 _REPLICATION_ROLE = "streaming_replica"
 _CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
 _MOST_CONNECTIONS = 500
+_PLAIN = Traits()
+# Without that the checkpoint of a shutdown removes WAL that is still being sent.
+_COPIED_WAL = "4GB"
 
 
 class Phase(StrEnum):
@@ -26,10 +31,11 @@ class Phase(StrEnum):
     OPEN = "open"
 
 
-def pg_hba(phase: Phase) -> list[str]:
-    """Return the rules for clients; the first match counts. Nobody is let in without TLS, or for replication.
+def pg_hba(phase: Phase, *, admits_copy: bool = False) -> list[str]:
+    """Return the rules for clients; the first match counts. Nobody is let in without TLS.
 
-    Poolers show the certificate that the operator has issued for replicas.
+    Only a copy that another Ramet makes may replicate. Poolers show the certificate that the operator has issued for
+    replicas.
     """
     if phase is Phase.CLOSED:
         return [_CLOSED]
@@ -37,6 +43,7 @@ def pg_hba(phase: Phase) -> list[str]:
         f"host all {PLATFORM_ROLE} all reject",
         f"hostssl all {POOLER_ROLE} all cert map={_POOLER_MAP}",
         f"host all {POOLER_ROLE} all reject",
+        *([f"hostssl replication {MOVER_ROLE} all scram-sha-256"] if admits_copy else []),
         "host replication all all reject",
         "hostssl all all all scram-sha-256",
         _CLOSED,
@@ -55,7 +62,7 @@ def connections_of(server: Server) -> int:
     return _CONNECTIONS.get(server.size.memory_gbs, _MOST_CONNECTIONS)
 
 
-def parameters(server: Server, *, first: bool) -> dict[str, str]:
+def parameters(server: Server, *, first: bool, traits: Traits = _PLAIN) -> dict[str, str]:
     """Return the settings of a server; with `first` those that keep a fork's first start from acting elsewhere."""
     memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
     connections = connections_of(server)
@@ -75,4 +82,7 @@ def parameters(server: Server, *, first: bool) -> dict[str, str]:
         found["max_logical_replication_workers"] = "0"
         if server.service_type is ServiceType.TIMESERIESDB:
             found["timescaledb.max_background_workers"] = "0"
+    found |= {name: str(max(least, int(found.get(name, 0)))) for name, least in traits.at_least.items()}
+    if traits.admits_copy:
+        found["wal_keep_size"] = _COPIED_WAL
     return dict(sorted(found.items()))

@@ -25,8 +25,8 @@ RIGHTS = (
     *((verb, "", "services") for verb in ("get", "list", "create", "patch", "delete")),
     *((verb, "apps", "deployments") for verb in ("list", "create", "patch", "delete")),
     *((verb, "", "configmaps") for verb in ("list", "create", "patch", "delete")),
-    *((verb, "", "secrets") for verb in ("list", "delete")),
-    *((verb, "", "pods") for verb in ("get", "list", "watch", "delete")),
+    *((verb, "", "secrets") for verb in ("get", "list", "create", "patch", "delete")),
+    *((verb, "", "pods") for verb in ("get", "list", "watch", "create", "patch", "delete")),
     *((verb, "networking.k8s.io", "networkpolicies") for verb in ("get", "list", "create", "patch", "delete")),
     ("get", "", "pods/exec"),
     ("create", "", "pods/exec"),
@@ -36,8 +36,6 @@ RIGHTS = (
 OF_ARCHIVE = (
     *((verb, _CNPG, "backups") for verb in ("get", "create", "patch")),
     *((verb, _BARMAN, "objectstores") for verb in ("list", "create", "patch")),
-    *((verb, "", "secrets") for verb in ("create", "patch")),
-    *((verb, "", "pods") for verb in ("create", "patch")),
 )
 # What it does beside that where each project has a namespace.
 OF_NAMESPACES = tuple((verb, "", "namespaces") for verb in ("get", "create", "patch"))

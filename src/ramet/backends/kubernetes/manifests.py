@@ -13,12 +13,16 @@ from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.exposure import service_of
 from ramet.backends.kubernetes.site import GIB, Forks, Site
 from ramet.backends.kubernetes.streaming import Copy
+from ramet.backends.kubernetes.traits import Traits
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.endpoints import pooler_host
+from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
 from ramet.model.size import Size
+from ramet.model.upstream import Upstream
 
 Manifest = Mapping[str, Any]
+_PLAIN = Traits()
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 # A failing probe ends a server: one that recovers much WAL needs an hour.
 _PROBES = {"startup": {"periodSeconds": 1, "failureThreshold": 3600}, "readiness": {"periodSeconds": 1}}
@@ -33,6 +37,7 @@ def cluster(
     asleep: bool = False,
     volume_size: str | None = None,
     recovery: Recovery | Copy | None = None,
+    traits: Traits = _PLAIN,
 ) -> Manifest:
     """Return the Cluster of a service: each instance on one volume, so that one snapshot has all of it at one moment.
 
@@ -44,6 +49,7 @@ def cluster(
     annotations = {names.HIBERNATION: "on" if asleep else "off"}
     if first:
         annotations[names.FIRST_ANNOTATION] = "true"
+    annotations |= traits.annotations
     if isinstance(recovery, Recovery):
         annotations[names.CAPTURE_ANNOTATION] = recovery.facts
     own = _metadata(server.service_id, names.cluster_name(server.service_id), annotations)
@@ -65,8 +71,8 @@ def cluster(
             "smartShutdownTimeout": 1,
             "stopDelay": 120,
             "postgresql": {
-                "parameters": configuration.parameters(server, first=first),
-                "pg_hba": configuration.pg_hba(phase),
+                "parameters": configuration.parameters(server, first=first, traits=traits),
+                "pg_hba": configuration.pg_hba(phase, admits_copy=traits.admits_copy),
                 "pg_ident": configuration.pg_ident(),
                 **_libraries(server),
                 **availability.synchronous(server.standbys),
@@ -79,6 +85,8 @@ def cluster(
 
 
 def _followed(server: Server, site: Site) -> dict[str, Any]:
+    if server.upstream is not None:
+        return availability.following_source(server.service_id, server.upstream)
     if server.primary is None:
         return {}
     return availability.following(server.service_id, server.primary, copies=site.forks is Forks.COPY)
@@ -90,6 +98,14 @@ def _bootstrap(recovery: Recovery | Copy | None) -> dict[str, Any]:
         return recovery.bootstrap(owned)
     # Of a fork only the names count: its volume is there, so nothing is initialized.
     return {"bootstrap": {"initdb": {**owned, "dataChecksums": True}}}
+
+
+def source_access(service_id: str, upstream: Upstream, password: Secret, traits: Traits) -> Manifest:
+    """Return the Secret by which a service streams from its source."""
+    values = {"password": password.reveal()}
+    values |= {} if upstream.root_certificate is None else {"ca.crt": upstream.root_certificate}
+    metadata = _metadata(service_id, names.source_name(service_id), traits.annotations)
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
 
 
 def _archiver(server: Server, site: Site) -> dict[str, Any]:
@@ -186,11 +202,18 @@ def _inherited(server: Server) -> dict[str, str]:
 
 def _server_names(server: Server) -> list[str]:
     """Return the names of endpoint and pooler for the server's certificate, which cannot have addresses."""
+    if is_address(server.host):
+        return []
+    return list(dict.fromkeys([server.host, pooler_host(server.host, owner_of(server))]))
+
+
+def is_address(host: str) -> bool:
+    """Tell whether a host is an address, and no name."""
     try:
-        ipaddress.ip_address(server.host)
+        ipaddress.ip_address(host)
     except ValueError:
-        return list(dict.fromkeys([server.host, pooler_host(server.host, owner_of(server))]))
-    return []
+        return False
+    return True
 
 
 def resources_of(size: Size) -> Manifest:

@@ -11,6 +11,12 @@ FACTS_ANNOTATION = "ramet/facts"
 CAPTURE_ANNOTATION = "ramet/capture"
 # The server runs with the settings of a fork's first start.
 FIRST_ANNOTATION = "ramet/first-start"
+# Settings that are not smaller than those of the server that a service's data comes from: as JSON.
+LEAST_ANNOTATION = "ramet/at-least"
+# Changes where nothing else does, so that the operator looks at a Cluster.
+CHANGED_ANNOTATION = "ramet/changed"
+# Whether another Ramet may stream from the server.
+COPY_ANNOTATION = "ramet/copied"
 # The pods of a pooler, with the id of the service or read replica set that it is of.
 POOLER_LABEL = "ramet/pooler"
 # The servers of a read replica set.
@@ -67,6 +73,11 @@ def pooler_name(owner_id: str) -> str:
     return f"{cluster_name(owner_id)}-pooler"
 
 
+def source_name(service_id: str) -> str:
+    """Return the name of the Secret by which a service streams from its source."""
+    return f"{cluster_name(service_id)}-source"
+
+
 def policy_name(service_id: str) -> str:
     """Return the name of the policy that keeps a fork from connecting to other systems."""
     return f"{cluster_name(service_id)}-egress"
@@ -83,7 +94,7 @@ def snapshot_name(service_id: str, snapshot_id: str) -> str:
 
 
 def reader_name(service_id: str) -> str:
-    """Return the name of the pod in which the WAL for a fork is read."""
+    """Return the name of the pod in which the WAL for a fork is read, or a stopped server's volume."""
     return f"{cluster_name(service_id)}-wal"
 
 

@@ -1,20 +1,21 @@
-"""Logical replication from the servers of this namespace."""
+"""What servers elsewhere read of the servers of this namespace."""
 
 from dataclasses import dataclass
 
 import psycopg
 
-from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots, Trust
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes.absent import refuse
+from ramet.backends.kubernetes import departures, names
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.manifests import is_address
+from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.local.replication import LIMIT, SLOTS, mark_of
-from ramet.backends.local.sql import roles
+from ramet.backends.local.sql import mover, roles
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
 
 _MIB = 1024**2
-_MOVES = "copies of services for another Ramet: they cannot be moved"
 _OF_STANDBYS = "_cnpg_"  # the operator makes and drops these slots
 
 
@@ -50,10 +51,22 @@ class KubernetesReplication:
             roles.set_admin_replication(connection, server.wal_level)
 
     def admit_copy(self, server: Server, verifier: Secret) -> str:
-        refuse(_MOVES)
+        return departures.admit(self.place, server, verifier)
+
+    def hasten_copy(self, server: Server) -> None:
+        self.place.check_runs(server)
+        with self.place.connect(server) as connection:
+            mover.hasten(connection)
 
     def refuse_copy(self, server: Server) -> None:
-        """No copy was admitted."""
+        departures.refuse(self.place, server)
 
     def end_lsn(self, server: Server) -> str | None:
-        refuse(_MOVES)
+        return departures.end_lsn(self.place, server)
+
+    def trust(self, server: Server) -> Trust | None:
+        """Return the authority of the Cluster. Its certificates have names only, no addresses."""
+        secret = self.place.api.get(SecretObject, names.authority_name(server.service_id))
+        if secret is None:
+            raise Unavailable("NO_AUTHORITY", f"The Cluster of service {server.service_id} has no authority yet")
+        return Trust(secret.text("ca.crt"), names_host=not is_address(server.host))

@@ -1,5 +1,6 @@
 """The few fields that are read of objects in Kubernetes."""
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -221,7 +222,13 @@ class Service(_Named, frozen=True):
 
 @_resource("", "v1", "Secret", "secrets")
 class SecretObject(_Named, frozen=True):
-    """A Secret; its contents are not read."""
+    """A Secret; of its contents only certificates are read."""
+
+    data: dict[str, str] = {}
+
+    def text(self, key: str) -> str:
+        """Return what it has under a key."""
+        return base64.b64decode(self.data[key]).decode()
 
 
 @_resource("", "v1", "ConfigMap", "configmaps")
@@ -272,6 +279,12 @@ class NodeStatus(Struct, frozen=True):
     """What a node has for pods."""
 
     allocatable: dict[str, str] = {}
+    info: dict[str, Any] = field(name="nodeInfo", default={})
+
+    @property
+    def architecture(self) -> str:
+        """What its processors are."""
+        return str(self.info.get("architecture", ""))
 
 
 @_resource("", "v1", "Node", "nodes")

@@ -51,7 +51,16 @@ class KubernetesRestore:
         return Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count())
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
-        """Raise Invalid for a fork that needs an archive where there is none; room is the storage's business."""
+        """Raise Invalid for what cannot be forked, as one that needs an archive where there is none.
+
+        Room is the storage's business.
+        """
+        if source.parent.upstream is not None:
+            raise Invalid(
+                "NOT_ON_KUBERNETES",
+                f"Service {source.parent.service_id} follows {source.parent.upstream}, and cannot be forked here",
+                "Fork it when it has moved, or fork its source.",
+            )
         if source.target is not None or source.base_backup_id is not None:
             self._check_archive()
         self.copies.check(source)
@@ -78,7 +87,7 @@ class KubernetesRestore:
         volume = self.place.api.get(Volume, names.volume_name(child.service_id))
         if volume is None:
             self._make_volume(child, source)
-        self.place.apply(child, Phase.CLOSED, first=True)
+        self.place.apply(child, Phase.CLOSED, first=True, parent_id=source.parent.service_id)
         return self._noted(child, source, volume)
 
     def _noted(self, child: Server, source: Source, volume: Volume | None) -> Capture:
@@ -196,7 +205,7 @@ class KubernetesRestore:
             found = snapshots.position(self.place, server, paused=paused)
             facts = {**found, "taken_at": rfc3339(datetime.now(UTC))}
             snapshots.note(self.place, name, facts)
-            if self.place.bucket is not None and not paused:
+            if self.place.bucket is not None and not paused and not server.is_standby:
                 with contextlib.suppress(Unavailable):  # of a server that is down nothing more is archived
                     archiving.close_segment(self.place, server)
         return snapshots.facts_of(facts)

@@ -4,8 +4,10 @@ from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, read_only_access, roles, securing
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.backends.local.sql.mover import OPERATOR_OID, OPERATOR_ROLE
 from ramet.errors import Unavailable
 from ramet.machine.installation import extension_of
 from ramet.model.service import ServiceType
@@ -17,6 +19,21 @@ SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
 _ATTEMPTS = 5
+# What the operator has granted as a role that goes, the superuser of initdb has granted.
+_OWN_GRANTS = "UPDATE pg_auth_members SET grantor = 10 WHERE grantor = %s"
+_END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = %s"
+# The operator makes this role when it starts a primary, and this one was started as a standby.
+_STREAMER = "streaming_replica"
+_READS_FILES = (
+    *("pg_ls_dir(text, boolean, boolean)", "pg_stat_file(text, boolean)"),
+    *("pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)"),
+)
+_OWN_STREAMER = rf"""
+SELECT 'CREATE ROLE {_STREAMER} LOGIN REPLICATION'
+WHERE NOT EXISTS (SELECT FROM pg_authid WHERE rolname = '{_STREAMER}') \gexec
+ALTER ROLE {_STREAMER} LOGIN REPLICATION;
+{"".join(f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO {_STREAMER};" for name in _READS_FILES)}
+"""  # noqa: S608 - all of it is ours
 _DROP_SLOTS = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
 
 
@@ -43,12 +60,37 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
     The replication slots of its parent are dropped: they survive the adoption of a volume, and would retain WAL.
     """
     paths = place.paths(server)
+    own_operator(paths)
     found, is_current = securing.secure_fork(paths, server, neutralize=neutralize)
     with connections.connect_inside(paths) as connection:
         connection.execute(_DROP_SLOTS)
     if not is_current:
         read_only_access.renew(paths)
     return found
+
+
+def secure_moved(place: Place, server: Server) -> None:
+    """Give a promoted copy of a service of another Ramet what the operator needs, and remove what belonged to that.
+
+    Passwords and subscriptions stay: the service is the same. May run again.
+    """
+    paths = place.paths(server)
+    own_operator(paths)
+    is_current = securing.secure_moved(paths, server)
+    place.run_sql(server.service_id, _OWN_STREAMER)
+    if not is_current:
+        read_only_access.renew(paths)
+
+
+def own_operator(paths: ServicePaths) -> None:
+    """Give the operator a superuser of its own where it has the one that lasts as long as a move. May run again."""
+    with connections.connect(paths) as connection:
+        with connection.transaction():
+            if connection.execute("DELETE FROM pg_authid WHERE oid = %s", (OPERATOR_OID,)).rowcount:
+                role = "CREATE ROLE {} SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS LOGIN"
+                connections.run(connection, role, OPERATOR_ROLE)
+            connection.execute(_OWN_GRANTS, (OPERATOR_OID,))
+        connection.execute(_END_SESSIONS, (OPERATOR_OID,))
 
 
 def _extensions(place: Place, service_type: ServiceType) -> tuple[str, ...]:

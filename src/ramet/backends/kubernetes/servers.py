@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.kubernetes import egress, names, probe, removal, retention, rolling, securing, waking
+from ramet.backends.kubernetes import departures, egress, names, probe, removal, retention, rolling, securing, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.copies import KubernetesCopies
@@ -17,6 +17,7 @@ from ramet.backends.kubernetes.poolers import KubernetesPoolers
 from ramet.backends.kubernetes.reports import Report
 from ramet.backends.kubernetes.resources import Cluster, Pod, Volume, VolumeSnapshot
 from ramet.backends.kubernetes.route import Route
+from ramet.backends.kubernetes.traits import CopyRight, noted_traits
 from ramet.backends.local.sql import connections, extensions, read_only_access, roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Error, Failed, Unavailable
@@ -83,7 +84,7 @@ class KubernetesServers:
         return self.copies.progress(server.service_id, server.primary.service_id)
 
     def _is_started(self, server: Server, seconds: float) -> bool:
-        query, tries = _IS_PRIMARY if server.primary is None else _ANSWERS, int(seconds / _LOOK_SECONDS)
+        query, tries = _ANSWERS if server.is_standby else _IS_PRIMARY, int(seconds / _LOOK_SECONDS)
         answer = self.place.run_sql_until_true(server.service_id, query, tries)
         writable, _, is_open = answer.partition("|")
         return writable == "t" and (is_open != "t" or (self._is_ready(server) and self.route.answers(server)))
@@ -132,6 +133,8 @@ class KubernetesServers:
 
     def upgrade(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones."""
+        if server.is_standby:
+            return True  # it has what its source has
         self.place.check_runs(server)
         return read_only_access.renew(self.place.paths(server))
 
@@ -179,10 +182,11 @@ class KubernetesServers:
 
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Take their rights to write from read-only roles, once a minute; logs are the cluster's business."""
-        if server.primary is not None:
+        if server.is_standby:
             return Maintenance(None)
         with contextlib.suppress(Unavailable):  # it does not serve: that is for others to say
             report = self.place.reports.of(server.service_id, _MAINTAIN_SECONDS)
+            self._clear_copy(server)
             if report is not self._maintained.get(server.service_id):
                 self._maintained[server.service_id] = report
                 if report.has_read_only_roles:
@@ -194,6 +198,11 @@ class KubernetesServers:
         (paths.data / "pg_wal").mkdir(exist_ok=True)
         (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
         self.read_only_roles.enforce(paths)
+
+    def _clear_copy(self, server: Server) -> None:
+        cluster = self.place.clusters.get(names.cluster_name(server.service_id))
+        if cluster is not None and noted_traits(cluster.metadata.annotations).copy is CopyRight.REFUSED:
+            departures.clear(self.place, server)
 
     def _archive_delay(self, report: Report | None) -> str | None:
         if self.place.bucket is None or report is None or not report.unarchived:

@@ -15,7 +15,8 @@ from ramet.errors import Failed, Unavailable
 _HEALTHY = "Cluster in healthy state"
 _STOP_SECONDS = 120.0
 _POSITION = """
-SELECT timeline_id, redo_lsn::text, pg_current_wal_insert_lsn()::text,
+SELECT timeline_id, redo_lsn::text,
+       CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text,
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_database_size_sum.bytes
 FROM pg_control_checkpoint(), (SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database) pg_database_size_sum
 """
@@ -82,7 +83,8 @@ def _begin(place: Place, cluster: Cluster) -> None:
 
 def _is_stopped(place: Place, service_id: str) -> bool:
     cluster = place.clusters.get(names.cluster_name(service_id))
-    return cluster is not None and cluster.is_hibernated and not place.pods.of_service(service_id)
+    left = [one for one in place.pods.of_service(service_id) if one.metadata.name != names.reader_name(service_id)]
+    return cluster is not None and cluster.is_hibernated and not left
 
 
 def _await(is_so: Callable[[], bool], still: str) -> None:

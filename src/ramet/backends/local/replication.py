@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots, Trust
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
@@ -84,6 +84,10 @@ class LocalReplication:
         )
         return MOVER_ROLE
 
+    def hasten_copy(self, server: Server) -> None:
+        with connections.connect(self.instances.paths(server.service_id), statement_timeout="0") as connection:
+            mover.hasten(connection)
+
     def refuse_copy(self, server: Server) -> None:
         """Let pg_hba.conf refuse the role, and remove it, unless the server is stopped: then its next opening does."""
         paths = self.instances.paths(server.service_id)
@@ -91,6 +95,10 @@ class LocalReplication:
             return
         self._change(paths, copies.keeping_no_wal, copies.refusing)
         copies.clear(paths)
+
+    def trust(self, server: Server) -> Trust | None:
+        """Leave it to the authority of this host."""
+        return None
 
     def end_lsn(self, server: Server) -> str | None:
         """Return the LSN of the checkpoint of its shutdown, by the control file."""

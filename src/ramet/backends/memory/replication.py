@@ -1,6 +1,6 @@
 """What servers elsewhere read of servers in memory."""
 
-from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots, Trust
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import MemoryPart
 from ramet.model.passwords import Secret
@@ -35,11 +35,18 @@ class MemoryReplication(MemoryPart):
         self._memory.running(server.service_id).copied_by = verifier
         return "pg_ramet_mover"
 
+    def hasten_copy(self, server: Server) -> None:
+        """Have no checkpoints."""
+
     def refuse_copy(self, server: Server) -> None:
         """Forget it; a service that is gone has none."""
         volume = self._memory.volumes.get(server.service_id)
         if volume is not None:
             volume.copied_by = None
+
+    def trust(self, server: Server) -> Trust | None:
+        """Have no certificates."""
+        return None
 
     def end_lsn(self, server: Server) -> str | None:
         """Count the rows of a stopped server."""

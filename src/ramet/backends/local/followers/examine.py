@@ -10,6 +10,7 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.sources.relay import PORT
 from ramet.backends.local.sources.sources import connected, words_of
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.mover import MOVER_ROLE
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 
@@ -69,8 +70,9 @@ def _read(connection: Connection) -> dict[str, Any]:
         )
     machine = _MACHINE.search(words)
     names = [name for (name,) in _rows(connection, _DATABASES)]
-    # Where Ramet's own role is the source's first superuser, the source is a service: it has the pooler's role, too.
-    reserved_names = [PLATFORM_ROLE] if bootstrap == PLATFORM_ROLE else [PLATFORM_ROLE, POOLER_ROLE]
+    # The role of a move, or Ramet's own as the first superuser: the source is a service, which has Ramet's roles.
+    is_service = bootstrap == PLATFORM_ROLE or connection.info.user == MOVER_ROLE
+    reserved_names = [] if is_service else [PLATFORM_ROLE, POOLER_ROLE]
     reserved = connection.execute(_RESERVED, (reserved_names, ADMIN_ROLE)).fetchall()
     return {
         "version": version,

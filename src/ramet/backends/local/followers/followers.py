@@ -25,7 +25,7 @@ from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import adoption, connections, foreign
-from ramet.backends.local.sql.connections import row, value
+from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.securing import secure_moved
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.backends.local.volumes.pool import Pool
@@ -37,14 +37,14 @@ from ramet.backends.local.wal.segment import segment_before, segments_in
 from ramet.backends.local.wal.waldump import last_record
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
-from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream
 
 _FETCHED, _COPIED, _BEFORE = "fetched", "copied", "data.before"
 _MOST_AT_ONCE = 64
 _SESSIONS_SECONDS = 10.0
 _ADMITS = "scram-sha-256"
-_SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 ORDER BY 1"
+# A service that comes from Kubernetes has the platform's role, too, which rules of its own keep out.
+_SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 AND rolname <> %s ORDER BY 1"
 
 
 @dataclass(frozen=True)
@@ -153,25 +153,12 @@ class LocalFollowers:
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
         paths = self.instances.paths(server.service_id)
-        with connections.connect(paths) as connection:
-            in_recovery, replayed, received, is_streaming = row(
-                connection,
-                "SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,"
-                " EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')",
-            )
-        if not in_recovery:
-            return None
-        if lsn is not None and lsn_number(replayed) < lsn_number(lsn):
-            return f"replayed until {replayed}, and waiting for {lsn}"
-        if not drain:
-            return None
-        if is_streaming:
-            return f"the source is running; replayed until {replayed}"
-        if received is not None and lsn_number(received) > lsn_number(replayed):
-            return f"replayed until {replayed} of {received}"
-        if not self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed):
-            return f"the source did not shut down in order; replayed until {replayed}"
-        return None
+        return lag.left(
+            paths,
+            lsn,
+            drain=drain,
+            ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),
+        )
 
     def promote(self, server: Server, timeout_seconds: float) -> bool:
         """Promote the standby, which turns clients away from then on until its credentials are its own."""
@@ -233,7 +220,7 @@ class LocalFollowers:
         if known is None:
             return
         with connections.connect(paths) as connection:
-            names = tuple(name for (name,) in connection.execute(_SUPERUSERS).fetchall())
+            names = tuple(name for (name,) in connection.execute(_SUPERUSERS, (connections.PLATFORM_ROLE,)).fetchall())
             is_paused = value(connection, "SELECT pg_get_wal_replay_pause_state()") == "paused"
         if names != known.superusers:
             foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))

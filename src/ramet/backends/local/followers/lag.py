@@ -1,7 +1,7 @@
 """How far a standby is behind its source, and why nothing arrives: by SQL, and by what its log says."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -12,6 +12,7 @@ from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
+from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream, lost_wal
 
 _PROGRESS = """
@@ -19,6 +20,10 @@ SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
     pg_wal_lsn_diff(coalesce(w.latest_end_lsn, pg_last_wal_receive_lsn()), pg_last_wal_replay_lsn())::int8,
     w.pid IS NOT NULL, pg_get_wal_replay_pause_state(), w.latest_end_lsn < %s::text::pg_lsn
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
+"""
+_END = """
+SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
+    EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')
 """
 _AWAY = "It follows again by itself when the source answers."
 _AGAIN = "The source is copied again by itself; until then the service can be forked."
@@ -105,6 +110,29 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
         needs_copy=why.needs_copy,
         has_diverged=why.has_diverged,
     )
+
+
+def left(paths: ServicePaths, lsn: str | None, *, drain: bool, ends_with_shutdown: Callable[[str], bool]) -> str | None:
+    """Return None when a standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
+
+    Otherwise a text that changes with the progress. `ends_with_shutdown` tells whether the last record before an LSN
+    is the checkpoint of a shutdown. Raises Unavailable.
+    """
+    with connections.connect(paths) as connection:
+        in_recovery, until, received, is_streaming = row(connection, _END)
+    if not in_recovery:
+        return None
+    if lsn is not None and lsn_number(until) < lsn_number(lsn):
+        return f"replayed until {until}, and waiting for {lsn}"
+    if not drain:
+        return None
+    if is_streaming:
+        return f"the source is running; replayed until {until}"
+    if received is not None and lsn_number(received) > lsn_number(until):
+        return f"replayed until {until} of {received}"
+    if not ends_with_shutdown(until):
+        return f"the source did not shut down in order; replayed until {until}"
+    return None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, foreign, roles
+from ramet.backends.local.sql import connections, foreign, operator_roles, roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
 from ramet.errors import Failed, Unavailable
 
@@ -86,9 +86,10 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
 def take_place(paths: ServicePaths) -> None:
     """Take over a copy of a service, which has the platform's roles already. May run again.
 
-    A service has no other superuser; what only calls itself one may have some.
+    A service on a machine has no other superuser; what only calls itself one may have some.
     """
     if foreign.read(paths) is not None:
+        operator_roles.remove(paths)
         with _connection(paths) as connection:
             connection.execute(_DEMOTE_SUPERUSERS)
         foreign.forget(paths)

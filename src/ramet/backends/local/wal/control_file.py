@@ -69,14 +69,27 @@ def read_standby_end(pg_controldata: str, data: Path) -> tuple[str, int]:
 
 def _fields(pg_controldata: str, data: Path) -> dict[str, str]:
     run = complete([pg_controldata, "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
-    fields = dict(line.split(":", 1) for line in run.stdout.splitlines() if ":" in line)
+    fields = _fields_of(run.stdout)
     if run.returncode != 0 or "WARNING" in run.stdout:
         raise Failed(
             "CONTROL_FILE_DAMAGED",
             f"The control file in {data} cannot be read",
             f"pg_controldata failed with exit status {run.returncode}: {(run.stderr or run.stdout)[-500:].strip()}",
         )
-    return {name: value.strip() for name, value in fields.items()}
+    return fields
+
+
+def _fields_of(printed: str) -> dict[str, str]:
+    fields = (line.partition(":") for line in printed.splitlines())
+    return {name: value.strip() for name, _, value in fields}
+
+
+def parsed_control_data(printed: str) -> ControlData:
+    """Return what pg_controldata printed. Raises Failed when the control file is damaged."""
+    fields = _fields_of(printed)
+    if "WARNING" in printed or not fields:
+        raise Failed("CONTROL_FILE_DAMAGED", "The control file cannot be read", printed[-500:].strip())
+    return _control_data(fields)
 
 
 def _control_data(fields: dict[str, str]) -> ControlData:

@@ -94,14 +94,22 @@ def stretch_of(printed: str, errors: str | None, start_lsn: int, end_lsn: int) -
 
 def last_record(pg_waldump: str, directory: Path, timeline: int, end_lsn: str) -> str:
     """Return the description of the last record before an LSN, which is the end of one; "" when it cannot be read."""
-    end = lsn_number(end_lsn)
-    start = max(end - _LAST_BYTES, segment_before(timeline, end_lsn).start)
-    argv = [pg_waldump, "--path", str(directory), "--timeline", str(timeline)]
     run = complete(
-        [*argv, "--start", shown_lsn(start), "--end", end_lsn],
+        [pg_waldump, *last_arguments(str(directory), timeline, end_lsn)],
         timeout_seconds=_TIMEOUT_SECONDS, errors="replace", encoding="utf-8", env={"TZ": "UTC", "LC_ALL": "C"},
     )  # fmt: skip
-    lines = [line for line in run.stdout.splitlines() if ", desc: " in line]
+    return last_description(run.stdout)
+
+
+def last_arguments(directory: str, timeline: int, end_lsn: str) -> list[str]:
+    """Return the arguments with which pg_waldump prints the last records before an LSN."""
+    start = max(lsn_number(end_lsn) - _LAST_BYTES, segment_before(timeline, end_lsn).start)
+    return ["--path", directory, "--timeline", str(timeline), "--start", shown_lsn(start), "--end", end_lsn]
+
+
+def last_description(printed: str) -> str:
+    """Return the description of the last record that pg_waldump printed; "" when there is none."""
+    lines = [line for line in printed.splitlines() if ", desc: " in line]
     return lines[-1].partition(", desc: ")[2] if lines else ""
 
 

@@ -1,0 +1,225 @@
+"""Standbys of services of another Ramet, which move here: each a replica cluster of CloudNativePG.
+
+The operator copies and streams. Nothing else can be followed: a standby has the roles of its source, and the operator
+enters its servers as one of them (see ramet.backends.local.sql.mover).
+"""
+
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ramet.backends.interface.followers import HostFacts, UpstreamFacts
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Progress, Server
+from ramet.backends.kubernetes import jobs, manifests, names, securing
+from ramet.backends.kubernetes.absent import refuse
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.resources import Cluster, Node, SecretObject
+from ramet.backends.kubernetes.site import GIB
+from ramet.backends.kubernetes.traits import Traits, noted_traits
+from ramet.backends.local.followers import lag
+from ramet.backends.local.followers.examine import examine
+from ramet.backends.local.sources.sources import connected
+from ramet.backends.local.sql.connections import value
+from ramet.backends.local.sql.mover import MOVER_ROLE, OPERATOR_ROLE
+from ramet.backends.local.wal.segment import segment_before
+from ramet.backends.local.wal.waldump import last_arguments, last_description
+from ramet.errors import Failed, Invalid, Unavailable
+from ramet.machine import sealing
+from ramet.model.passwords import Secret
+from ramet.model.upstream import Following, Upstream
+
+_PURPOSE = "passwords of sources"
+_LOOK_SECONDS = 0.1
+_ROOM_FACTOR = 1.5
+_FREE_BYTES = 1 << 60
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_NOT_IN_IMAGES = {"timescaledb", "timescaledb_toolkit", "vector", "vectorscale", "postgis", "pg_cron", "pg_partman"}
+# It also ends with an error where WAL ends.
+_PRINT = 'PATH="/usr/lib/postgresql/$1/bin:$PATH"; shift; LC_ALL=C pg_waldump "$@" || true'
+_WAL = "/var/lib/postgresql/data/pgdata/pg_wal"
+_AT_LEAST = (
+    *("max_connections", "max_locks_per_transaction", "max_prepared_transactions"),
+    *("max_wal_senders", "max_worker_processes"),
+)
+_OPERATOR = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
+_SETTINGS = "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)"
+_IS_STANDBY = "SELECT pg_is_in_recovery()"
+# The operator restarts a server that archives as a standby does: it must not be open before.
+_IS_PROMOTED = "SELECT NOT pg_is_in_recovery() AND current_setting('archive_mode') <> 'always'"
+_TIMELINE = "SELECT max(left(name, 8)) FROM pg_ls_waldir() WHERE length(name) = 24 AND name LIKE %s"
+
+
+@dataclass(frozen=True)
+class KubernetesFollowers:
+    """Replica clusters; obeys ramet.backends.interface.followers.Followers. `root_key` seals passwords."""
+
+    place: Place
+    root_key: Callable[[], bytes]
+
+    def seal(self, password: Secret) -> str:
+        """Return the password of a source in a form that only this installation can read."""
+        return sealing.seal(self.root_key(), _PURPOSE, "", password)
+
+    def examine(
+        self, source: SourceAddress, password: Secret, archive: str | None = None
+    ) -> tuple[UpstreamFacts, HostFacts]:
+        if source.user != MOVER_ROLE or archive is not None:
+            refuse("services that follow a database elsewhere, but for services of another Ramet that move here")
+        facts = _with_operator(examine(source, password), source, password)
+        site = self.place.site
+        return facts, HostFacts(
+            has_version=facts.major in site.majors,
+            majors=tuple(sorted(site.majors)),
+            machine=self._machine(),
+            free_bytes=_FREE_BYTES,  # its volume is made as large as it must be
+            missing_extensions=tuple(one for one in facts.extensions if one in _NOT_IN_IMAGES - {*site.extensions}),
+        )
+
+    def keep(self, server: Server, sealed: str) -> None:
+        """Make the Secret by which the operator streams, and note the settings that a standby needs with it."""
+        upstream = _upstream_of(server)
+        try:
+            password = sealing.unseal(self.root_key(), _PURPOSE, "", sealed)
+        except ValueError as error:
+            raise Failed("SEALED_ELSEWHERE", "The password of the source was sealed with another key") from error
+        with connected(_address_of(upstream), password) as (connection, _):
+            at_least = dict(connection.execute(_SETTINGS, (list(_AT_LEAST),)).fetchall())
+        self.place.ensure_namespace(server)
+        secret = manifests.source_access(server.service_id, upstream, password, Traits(at_least))
+        self.place.api.apply(SecretObject, secret)
+
+    def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Progress:
+        """Make the Cluster, closed to clients, and watch the job that copies."""
+        if self.place.cluster_of(server.service_id) is None:
+            size = f"{max(self.place.site.volume_gbs, math.ceil(size_bytes * _ROOM_FACTOR / GIB))}Gi"
+            self.place.apply(server, Phase.CLOSED, traits=self._traits(server), volume_size=size)
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            pod = self.place.primary_pod(server.service_id)
+            if pod is not None and pod.runs:
+                return Progress({})
+            progress = jobs.progress(self.place, server.service_id, f"The copy of {_upstream_of(server)}")
+            if time.monotonic() > deadline:
+                return Progress(None, progress)
+            time.sleep(_LOOK_SECONDS)
+
+    def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
+        refuse("second copies of a source: call the move off, and move the service again")
+
+    def replace(self, server: Server, *, keeps_wal: bool) -> None:
+        refuse("second copies of a source: call the move off, and move the service again")
+
+    def discard_copy(self, service_id: str) -> None:
+        """Have no second copy."""
+
+    def observe(self, server: Server) -> Following | None:
+        try:
+            self.place.check_runs(server)
+            found = lag.observe(self.place.paths(server), _upstream_of(server))
+        except Unavailable:
+            return None
+        return msgspec.structs.replace(found, needs_copy=False, has_diverged=False)
+
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+        self.place.check_runs(server)
+        return lag.left(
+            self.place.paths(server),
+            lsn,
+            drain=drain,
+            ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
+        )
+
+    def promote(self, server: Server, timeout_seconds: float) -> bool:
+        """Let the Cluster follow nothing more, closed to clients; the operator ends recovery."""
+        with self.place.connect(server) as connection:
+            is_standby = value(connection, _IS_STANDBY)
+        if is_standby:
+            self.place.apply(replace(server, upstream=None), Phase.CLOSED)
+        deadline = time.monotonic() + timeout_seconds
+        while not self._is_promoted(server):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
+        if not takes_place:
+            refuse("promotions that do not end a move")
+        self.place.check_runs(server)
+        securing.secure_moved(self.place, server)
+        return {}
+
+    def discard(self, service_id: str) -> str | None:
+        self.place.api.delete(SecretObject, names.source_name(service_id))
+        return None
+
+    def _traits(self, server: Server) -> Traits:
+        secret = self.place.api.get(SecretObject, names.source_name(server.service_id))
+        if secret is None:
+            raise Failed("SOURCE_FORGOTTEN", f"The password of the source of service {server.service_id} is gone")
+        return noted_traits(secret.metadata.annotations)
+
+    def _is_promoted(self, server: Server) -> bool:
+        """Tell whether recovery has ended, and the platform is let in.
+
+        After the restart the operator writes the rules for that again only when its Cluster changes.
+        """
+        service_id = server.service_id
+        try:
+            if self.place.run_sql(service_id, _IS_PROMOTED) != "t":
+                return False
+            with self.place.connect(server):
+                return True
+        except Unavailable:
+            changed = {"metadata": {"annotations": {names.CHANGED_ANNOTATION: f"{time.time_ns()}"}}}
+            self.place.api.patch(Cluster, names.cluster_name(service_id), changed)
+            return False
+
+    def _ends_with_shutdown(self, server: Server, replayed: str) -> bool:
+        last = segment_before(0, replayed)
+        with self.place.connect(server) as connection:
+            timeline = value(connection, _TIMELINE, f"%{last.name[8:]}")
+        words = last_arguments(_WAL, int(timeline or "0", 16), replayed)
+        command = ["sh", "-c", _PRINT, "print", str(server.pg_major), *words]
+        printed = self.place.api.run(self.place.primary_of(server.service_id), command)
+        return last_description(printed).startswith("CHECKPOINT_SHUTDOWN")
+
+    def _machine(self) -> str:
+        """Return the architecture of the nodes, by that of the first one; where nodes cannot be read, of this host."""
+        try:
+            nodes = self.place.api.find_global(Node)
+        except Failed:
+            nodes = []
+        known = [one.status.architecture for one in nodes]
+        return _MACHINES.get(known[0], known[0]) if known else platform.machine()
+
+
+def _with_operator(facts: UpstreamFacts, source: SourceAddress, password: Secret) -> UpstreamFacts:
+    """Return the facts about a source, of which the operator's role is one. Raises Invalid where that is missing."""
+    with connected(source, password) as (connection, _):
+        found = connection.execute(_OPERATOR, (OPERATOR_ROLE,)).fetchone()
+    if found is None:
+        raise Invalid(
+            "SOURCE_TOO_OLD",
+            f"{source} is a service of a Ramet that moves services to machines only",
+            "Upgrade that Ramet, then move the service again.",
+        )
+    return facts if found[0] else replace(facts, reserved_roles=(*facts.reserved_roles, OPERATOR_ROLE))
+
+
+def _upstream_of(server: Server) -> Upstream:
+    if server.upstream is None:
+        raise AssertionError("BUG: a standby without a source")
+    return server.upstream
+
+
+def _address_of(upstream: Upstream) -> SourceAddress:
+    own = (upstream.host, upstream.port, upstream.database, upstream.user, upstream.sslmode)
+    return SourceAddress(*own, upstream.root_certificate)

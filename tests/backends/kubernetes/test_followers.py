@@ -1,0 +1,124 @@
+"""A service of another Ramet that moves here, over an API server in memory: what is applied, and what is refused."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.values import Source
+from ramet.backends.kubernetes import followers, manifests, names
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.resources import SecretObject
+from ramet.backends.kubernetes.traits import Traits
+from ramet.errors import Failed, Invalid
+from ramet.model.passwords import Secret
+from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.servers import SHARED, UPSTREAM
+
+NAME = "ramet-abcdefghij"
+COPY = replace(SHARED, upstream=UPSTREAM)
+FORK = replace(SHARED, service_id="forkfork12", port=15433)
+
+
+@pytest.fixture
+def made() -> Iterator[tuple[FakeCluster, KubernetesBackend]]:
+    with in_cluster() as (found, place):
+        backend = KubernetesBackend(place, lambda: b"key")
+        place.ensure_namespace(COPY)
+        at_least = Traits({"max_connections": 100, "max_prepared_transactions": 100})
+        place.api.apply(SecretObject, manifests.source_access(COPY.service_id, UPSTREAM, Secret("known"), at_least))
+        yield found, backend
+
+
+def parameters(found: FakeCluster, name: str = NAME) -> dict[str, Any]:
+    return dict(found.objects[("clusters", name)]["spec"]["postgresql"]["parameters"])
+
+
+def fetched(backend: KubernetesBackend) -> bool:
+    return backend.followers.fetch(COPY, 3 << 30, 0.0).facts is not None
+
+
+def test_a_copy_streams_with_settings_as_large_as_those_of_its_source(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    eventually(lambda: fetched(backend))
+    spec = found.objects[("clusters", NAME)]["spec"]
+    assert spec["replica"] == {"enabled": True, "source": "source"}
+    assert spec["postgresql"]["pg_hba"] == ["host all all all reject"]
+    assert (parameters(found)["max_connections"], parameters(found)["max_prepared_transactions"]) == ("100", "100")
+    assert "known" not in str(spec)
+
+
+def test_a_large_source_gets_a_large_volume(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.followers.fetch(COPY, 40 << 30, 0.0)
+    assert found.objects[("clusters", NAME)]["spec"]["storage"]["size"] == "60Gi"
+
+
+def test_a_promoted_copy_follows_nothing_and_keeps_its_settings_also_in_forks(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    eventually(lambda: fetched(backend))
+    backend.place.apply_open(SHARED)
+    spec = found.objects[("clusters", NAME)]["spec"]
+    assert (set(spec["bootstrap"]), "replica" in spec, "externalClusters" in spec) == ({"initdb"}, False, False)
+    assert parameters(found)["max_connections"] == "100"
+    found.answer = lambda pod, command, stdin: ("", "no perl here", 127)
+    backend.restore.capture(FORK, Source(SHARED))
+    assert parameters(found, "ramet-forkfork12")["max_connections"] == "100"
+    assert backend.followers.discard(SHARED.service_id) is None
+    assert ("secrets", names.source_name(SHARED.service_id)) not in found.objects
+
+
+def test_a_copy_that_cannot_be_made_says_why(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.followers.fetch(COPY, 0, 0.0)
+    found.remove("pods", f"{NAME}-1")
+    found.answer = lambda pod, command, stdin: ('{"level":"error","msg":"copy","error":"no room"}', "", 0)
+    labels = {names.SERVICE_LABEL: COPY.service_id, names.JOB_LABEL: "pgbasebackup"}
+    for number in range(3):
+        status = {"phase": "Failed"}
+        found.put("pods", {"metadata": {"name": f"{NAME}-1-job-{number}", "labels": labels}, "status": status})
+
+    said: list[str] = []
+
+    def fails() -> bool:
+        try:
+            backend.followers.fetch(COPY, 0, 0.0)
+        except Failed as failed:
+            said.append(f"{failed.message}: {failed.details}")
+        return bool(said)
+
+    eventually(fails)
+    assert said == [f"The copy of {UPSTREAM} failed: copy: no room"]
+
+
+def test_only_a_service_of_another_ramet_can_be_followed(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    _, backend = made
+    with pytest.raises(Invalid, match="no services that follow a database elsewhere"):
+        backend.followers.examine(SourceAddress("db.test", 5432, "app", "replicator"), Secret("known"))
+    with pytest.raises(Invalid, match="no promotions that do not end a move"):
+        backend.followers.take_over(COPY, neutralize=True)
+
+
+def test_a_copy_cannot_be_forked_before_it_has_moved(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    _, backend = made
+    with pytest.raises(Invalid, match="cannot be forked here"):
+        backend.restore.check_fork(Source(COPY), None)
+
+
+def test_the_password_of_a_source_is_sealed_for_this_installation(
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, backend = made
+    sealed = backend.sources.seal(Secret("known"))
+    assert "known" not in sealed
+    other = KubernetesBackend(backend.place, lambda: b"another key")
+    monkeypatch.setattr(followers, "connected", lambda *_: pytest.fail("it was unsealed"))
+    with pytest.raises(Failed, match="sealed with another key"):
+        other.followers.keep(COPY, sealed)
