@@ -61,7 +61,12 @@ def bounded(seconds: int) -> Iterator[None]:
 @click.option("--data", type=click.Path(path_type=Path), help="Where to work.  [default: /var/tmp/ramet-bench-*]")
 @click.option("--repeats", default=0, help="How often each method is measured.")
 @click.option("--size", "sizes", type=int, multiple=True, help="Megabytes; may be given several times.")
-@click.option("--driver", "drivers", multiple=True, help="auto, reflink, btrfs or copy; several times for several.")
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    help="auto, reflink, btrfs or copy; several times for several. fork-idle: also kubernetes.",
+)
 @click.option("--limit", "limit_minutes", default=_LIMIT_MINUTES, help="Minutes after which it fails.  [default: 90]")
 @click.option("--max", "most", default=0, help="The most forks that density makes.")
 def main(name: str, quick: bool, as_json: bool, data: Path | None, limit_minutes: int, **asked: object) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from bench import in_cluster
 from bench.api import Api, Timed
 from bench.bare import Bare, bare
 from bench.clonedb import database_clones
@@ -39,7 +40,9 @@ class _Samples:
 
 
 def bench_idle(options: Options) -> Report:
-    """Forks of a parent without writes."""
+    """Forks of a parent without writes; with the driver kubernetes, those in a cluster."""
+    if options.drivers == ("kubernetes",):
+        return in_cluster.bench_forks(options)
     return _bench("fork-idle", options, loaded=False)
 
 

@@ -1,6 +1,5 @@
 """`ramet up` with services in the cluster, and a client of one of them that notes what was committed."""
 
-import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +11,12 @@ import psycopg
 
 from harness.instance import Instance, connect, open_instance
 from harness.kubernetes.contents import kubectl
-from harness.kubernetes.layout import NODE_ADDRESS, S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, kubeconfig
-from harness.kubernetes.node_ports import node_ports
 from harness.kubernetes.objects import namespace, sql
+from harness.kubernetes.settings import archive_settings, settings_of, some_ports
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 
 _PAUSE_SECONDS = 0.01
-_PORTS = 100
 
 
 @contextmanager
@@ -29,37 +26,10 @@ def running_in_cluster(*, archive: bool = False, **environment: str) -> Iterator
     `environment` has further variables.
     """
     with namespace() as name, open_instance() as ramet:
-        own = node_ports()
-        first = random.randrange(own.start, own.stop - _PORTS)
-        ramet.services = range(first, first + _PORTS)
-        ramet.environment |= {
-            "RAMET_BACKEND": "kubernetes",
-            "RAMET_KUBECONFIG": str(kubeconfig()),
-            "RAMET_KUBERNETES_NAMESPACE": name,
-            "RAMET_KUBERNETES_IMAGE": "ramet.test/postgresql:{major}",
-            "RAMET_KUBERNETES_MAJORS": "15",
-            "RAMET_KUBERNETES_POOLER_IMAGE": "ramet.test/pgbouncer:1.24",
-            "RAMET_KUBERNETES_VOLUME_GBS": "1",
-            "RAMET_KUBERNETES_ENDPOINTS": "nodeport",
-            "RAMET_ENDPOINT_HOST": NODE_ADDRESS,
-            "RAMET_FORK_REST_SECONDS": "0",
-        }
-        if archive:
-            ramet.environment |= archive_environment(f"s3://{S3_BUCKET}/{name}")
-        ramet.environment |= environment
+        ramet.services = some_ports()
+        ramet.environment |= {**settings_of(name), **(archive_settings(name) if archive else {}), **environment}
         ramet.up()
         yield ramet, name
-
-
-def archive_environment(url: str) -> dict[str, str]:
-    """Return the settings of an archive in the S3 server of the cluster."""
-    return {
-        "RAMET_ARCHIVE_URL": url,
-        "AWS_ENDPOINT_URL": S3_ENDPOINT,
-        "AWS_ACCESS_KEY_ID": S3_KEY,
-        "AWS_SECRET_ACCESS_KEY": S3_SECRET,
-        "AWS_REGION": "us-east-1",
-    }
 
 
 def login(service: Service, password: str) -> "psycopg.Connection[tuple[Any, ...]]":

@@ -9,6 +9,7 @@ import pytest
 from harness.kubernetes.contents import apply, kubectl
 from harness.kubernetes.layout import API_SERVICE_ADDRESS, NODE_ADDRESS
 from harness.kubernetes.objects import find, sql
+from harness.kubernetes.settings import archive_settings
 from harness.waiting import eventually
 from ramet.archive.object_store import open_bucket
 from ramet.client import WaitFailed
@@ -18,7 +19,7 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import DrillState
 from ramet.store.database import Store
 from tests.kubernetes.archived import Archived, running_archived
-from tests.kubernetes.ramets import archive_environment, objects_of
+from tests.kubernetes.ramets import objects_of
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _DRILLED = "SELECT drilled_at, drill_failure, archive_drilled_at, archive_drill_failure FROM service WHERE id = ?"
@@ -88,7 +89,7 @@ def test_a_store_that_was_away_has_everything_again_and_a_drill_recovers_from_it
 def test_wal_that_was_lost_after_it_was_read_is_said_by_postgresql(
     archived: Archived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in archive_environment(archived.url).items():
+    for name, text in archive_settings(archived.namespace).items():
         monkeypatch.setenv(name, text)
     bucket, prefix = open_bucket(archived.url), f"{archived.parent.service_id}/wals/"
     archived.ledger.await_rows(50)
