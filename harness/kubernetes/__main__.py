@@ -19,9 +19,10 @@ _USAGE = """usage: script/kubernetes COMMAND
   down           end the cluster; nothing of it stays but its logs
   shell [WORDS]  run a shell, or a command, inside the cluster's namespaces
   test [WORDS]   run the tests that need a cluster, or pytest with these arguments; start one if none is running"""
-# Tests wait for pods most of the time: several modules at once. The largest begin first.
 _ALL_TESTS = ("--timeout=900", "--durations=15", "tests/kubernetes", "tests/backends/contract")
-_ALL = ("-n", "4", "--dist", "loadscope", *_ALL_TESTS)
+# Tests wait for pods most of the time: several modules at once. The longest begin first (tests/kubernetes/conftest.py).
+_AT_ONCE = ("-n", "4", "--dist", "loadscope", "--no-loadscope-reorder", "--randomly-dont-reorganize")
+_ALL = (*_AT_ONCE, *_ALL_TESTS)
 # The packages that have each program, by their names on Debian.
 _TOOLS: Mapping[str, str] = {
     "containerd": "containerd",

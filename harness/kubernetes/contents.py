@@ -19,7 +19,7 @@ from harness.waiting import eventually
 
 Object = dict[str, Any]
 STORAGE_CLASS = SNAPSHOT_CLASS = "btrfs"
-_OPERATORS = "cnpg-system"
+OPERATORS = "cnpg-system"
 _READY_SECONDS = 300
 _CRDS = Module("github.com/kubernetes-csi/external-snapshotter/client/v8", SNAPSHOT_CRDS)
 
@@ -48,9 +48,19 @@ def kubectl(*arguments: str, stdin: str = "") -> str:
 
 
 def apply(objects: Sequence[Object]) -> None:
-    """Apply objects on the server's side."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=json.dumps(listed))
+    """Apply objects on the server's side; while the operator is restarted, again and again."""
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+
+    def is_applied() -> bool:
+        try:
+            kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=text)
+        except RuntimeError as refused:
+            if "failed calling webhook" in str(refused):
+                return False
+            raise
+        return True
+
+    eventually(is_applied, "the operator's webhook", 0.5, seconds=60)
 
 
 def install() -> None:
@@ -81,7 +91,7 @@ def wait_until_ready(say: Callable[[str], None]) -> None:
     kubectl(*wait, "--for=condition=Ready", f"node/{NODE}")
     say("node")
     for title, deployment in (("operator", "cnpg-controller-manager"), ("Barman plugin", "barman-cloud")):
-        kubectl(*wait, f"--namespace={_OPERATORS}", "--for=condition=Available", f"deployment/{deployment}")
+        kubectl(*wait, f"--namespace={OPERATORS}", "--for=condition=Available", f"deployment/{deployment}")
         say(title)
 
 
@@ -128,7 +138,7 @@ def _tls_secret(name: str, common_name: str, *, client: bool) -> Object:
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/tls",
-        "metadata": {"name": name, "namespace": _OPERATORS},
+        "metadata": {"name": name, "namespace": OPERATORS},
         "stringData": {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode()},
     }
 

@@ -16,7 +16,7 @@ from harness.kubernetes.settings import archive_settings, settings_of, some_port
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 
-_PAUSE_SECONDS = 0.01
+_PAUSE_SECONDS = 0.03
 
 
 @contextmanager

@@ -15,12 +15,13 @@ import pytest
 import yaml
 
 from harness.kubernetes import control_plane, images, programs
-from harness.kubernetes.contents import apply, kubectl
+from harness.kubernetes.contents import OPERATORS, apply, kubectl
 from harness.kubernetes.layout import NODE_ADDRESS
 from harness.kubernetes.objects import get, namespace, wait_for
 from harness.kubernetes.versions import KUBERNETES, REPOSITORY
 from harness.waiting import eventually
-from ramet.client import Client
+from ramet.client import ApiError, Client
+from ramet.errors import Unavailable
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import Status
 from tests.kubernetes.ramets import login
@@ -29,8 +30,9 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _MANIFESTS = REPOSITORY / "deploy/kubernetes/ramet.yaml"
 _CHART = REPOSITORY / "deploy/helm/ramet"
 _PODS = {"serve": 2, "worker": 2}
-_OF_WORKERS = "--selector=app.kubernetes.io/component=worker"
+_OF_RAMET = "--selector=app.kubernetes.io/component in (serve, worker)"
 _KILLS = 6
+_OPERATOR_AT = 2
 
 
 @dataclass
@@ -168,7 +170,17 @@ def test_operations_go_on_while_all_pods_are_replaced(house: House, capsys: pyte
     assert left == ""
 
 
-def test_forks_are_complete_though_workers_are_killed_again_and_again(
+def kill(at: str, pod: str) -> None:
+    kubectl("delete", pod, f"--namespace={at}", "--force", "--grace-period=0", "--ignore-not-found")
+
+
+def operator() -> str:
+    """Return the pod of CloudNativePG's operator."""
+    chosen = "--selector=app.kubernetes.io/name=cloudnative-pg"
+    return kubectl("get", "pods", f"--namespace={OPERATORS}", "--output=name", chosen).strip()
+
+
+def test_forks_are_complete_though_pods_of_ramet_and_the_operator_are_killed(
     house: House, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = house.client
@@ -182,10 +194,15 @@ def test_forks_are_complete_though_workers_are_killed_again_and_again(
 
     def all_ready() -> bool:
         nonlocal killed
-        statuses = [client.get_service(one.service_id).status for one in forks]
+        try:
+            statuses = [client.get_service(one.service_id).status for one in forks]
+        except (Unavailable, ApiError):  # the pod that was asked has just been killed
+            return False
         if killed < _KILLS and Status.READY not in statuses:
-            pods = kubectl("get", "pods", f"--namespace={house.at}", "--output=name", _OF_WORKERS).split()
-            kubectl("delete", random.choice(pods), f"--namespace={house.at}", "--force", "--grace-period=0")
+            if killed == _OPERATOR_AT:
+                kill(OPERATORS, operator())
+            pods = kubectl("get", "pods", f"--namespace={house.at}", "--output=name", _OF_RAMET).split()
+            kill(house.at, random.choice(pods))
             killed += 1
         return all(status == Status.READY for status in statuses)
 
@@ -199,9 +216,9 @@ def test_forks_are_complete_though_workers_are_killed_again_and_again(
         client.wait_deleted(service.service_id)
     left = kubectl("get", "pvc,pods,volumesnapshots,networkpolicies", f"--namespace={house.services}", "--output=name")
     with capsys.disabled():
-        print(f"\nworkers killed: {killed}; three forks complete; left: {left or 'nothing'}")
+        print(f"\npods of Ramet killed: {killed}; three forks complete; left: {left or 'nothing'}")
     assert left == ""
-    assert killed > 0
+    assert killed > _OPERATOR_AT
 
 
 @pytest.mark.skipif(not programs.HELM.path.exists(), reason="Helm is not built: script/kubernetes build")

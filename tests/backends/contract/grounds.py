@@ -112,15 +112,19 @@ class Ground:
     def fork(self, source: Source) -> Server:
         """Fork a service until the fork serves clients."""
         child = replace(self.new_server(), pg_major=source.parent.pg_major)
+        self.make_fork(child, source, neutralize=True)
+        return child
+
+    def make_fork(self, child: Server, source: Source, *, neutralize: bool) -> None:
+        """Make a server a fork that serves clients."""
         if source.base_backup_id is not None:
             eventually(lambda: self.backend.archive.fetch(child, source, 0.5) is None)
         captured = self.backend.restore.capture(child, source)
         assert captured is not None
         eventually(lambda: self.backend.restore.recover(child, captured, 0.5).facts is not None)
         self.boot(child, first=True)
-        self.backend.servers.secure(child, is_new=False, neutralize=True)
+        self.backend.servers.secure(child, is_new=False, neutralize=neutralize)
         self.backend.servers.open(child)
-        return child
 
     def clear(self) -> None:
         """Destroy all servers; replicas first."""
@@ -190,6 +194,18 @@ class InCluster(Ground):
 
     host = NODE_ADDRESS
     new_port = staticmethod(itertools.cycle(node_ports()).__next__)
+    _empty: Server | None = None
+
+    def create(self, *values: str, has_pooler: bool = False) -> Server:
+        """Make a service as a fork of an empty one, which takes a third of the time."""
+        if self._empty is None:
+            self._empty = super().create()
+            self.passwords.pop(self._empty.service_id)  # it goes with the namespace
+        server = self.new_server(has_pooler=has_pooler)
+        self.make_fork(server, Source(self._empty), neutralize=False)
+        for value in values:
+            self.client.commit(server, value)
+        return server
 
 
 @contextmanager
