@@ -3,6 +3,7 @@
 import base64
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ Object = dict[str, Any]
 STORAGE_CLASS = SNAPSHOT_CLASS = "btrfs"
 OPERATORS = "cnpg-system"
 _READY_SECONDS = 300
+_RESTART_SECONDS = 60
 _CRDS = Module("github.com/kubernetes-csi/external-snapshotter/client/v8", SNAPSHOT_CRDS)
 
 
@@ -43,24 +45,24 @@ def build() -> None:
 
 
 def kubectl(*arguments: str, stdin: str = "") -> str:
-    """Run kubectl as the cluster's administrator, and return its output. Raise RuntimeError with the reason."""
-    return run(str(programs.KUBE.path), "ctl", f"--kubeconfig={kubeconfig()}", *arguments, input=stdin)
+    """Run kubectl as the cluster's administrator, and return its output. Raise RuntimeError with the reason.
+
+    While the operator is restarted, what it has to admit is tried again.
+    """
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        try:
+            return run(str(programs.KUBE.path), "ctl", f"--kubeconfig={kubeconfig()}", *arguments, input=stdin)
+        except RuntimeError as refused:
+            if "failed calling webhook" not in str(refused) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def apply(objects: Sequence[Object]) -> None:
-    """Apply objects on the server's side; while the operator is restarted, again and again."""
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-
-    def is_applied() -> bool:
-        try:
-            kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=text)
-        except RuntimeError as refused:
-            if "failed calling webhook" in str(refused):
-                return False
-            raise
-        return True
-
-    eventually(is_applied, "the operator's webhook", 0.5, seconds=60)
+    """Apply objects on the server's side."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=json.dumps(listed))
 
 
 def install() -> None:
