@@ -12,6 +12,9 @@ from ramet.model.service import Service
 from ramet.store.warm_forks import unclaimed_forks
 from ramet.warm_forks.keeping import KeepingWarm
 from tests.api.world import JsonObject, World, open_world
+from tests.stores import postgresql_server, url
+
+__all__ = ["everywhere", "postgresql_server", "url", "warm"]
 
 SECONDS_BETWEEN_LOOKS = 3
 
@@ -57,6 +60,15 @@ class Warm:
 
     def write(self, value: str = "more") -> None:
         self.world.backend.commit(self.shop["service_id"], value)
+
+
+@pytest.fixture
+def everywhere(tmp_path: Path, url: str) -> Iterator[Warm]:
+    """The same on each database that a store can be in."""
+    for world in open_world(tmp_path, url):
+        found = Warm(world, world.ready())
+        found.write("first")
+        yield found
 
 
 @pytest.fixture

@@ -138,7 +138,8 @@ def test_a_claim_that_is_killed_after_its_commit_is_found_by_its_key_and_by_no_o
     assert other.service.id != lost.service.id
 
 
-def test_no_fork_is_given_twice_however_many_ask_at_once(warm: Warm) -> None:
+def test_no_fork_is_given_twice_however_many_ask_at_once(everywhere: Warm) -> None:
+    warm = everywhere
     warm.keep(5)
     kept = warm.ids()
     project_id, shop_id = warm.world.tenant.project.id, warm.shop["service_id"]

@@ -13,7 +13,7 @@ from ramet.control.services import create_service
 from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
 from ramet.model.events import EventType
-from ramet.store import events, running
+from ramet.store import events, running, services
 from ramet.warm_forks.giving_way import give_way
 from tests.api.world import World
 from tests.warm_forks.conftest import Warm
@@ -113,6 +113,18 @@ def test_a_state_that_is_too_old_is_replaced_and_one_that_is_still_the_newest_is
     assert warm.world.fork(warm.shop, max_age_seconds=60)["status"] == "QUEUED"
     warm.tend()
     assert (len(warm.ids()), warm.ids() & kept) == (2, set())
+
+
+def test_no_state_older_than_the_pool_allows_is_given_while_nobody_tends_it(warm: Warm) -> None:
+    warm.keep(1, max_age_seconds=60)
+    warm.write()
+    warm.world.advance(timedelta(seconds=61))
+    assert warm.world.fork(warm.shop, max_age_seconds=3600)["status"] == "QUEUED"
+    warm.world.backend.crash(warm.shop["service_id"])
+    with warm.world.store.write() as tx:
+        services.update_service(tx, warm.shop["service_id"], down_reason="Its server is not running.")
+    warm.keeper.tend()
+    assert all(one.activity is not None for one in warm.forks())  # deleted, although its parent is down
 
 
 def test_forks_are_replaced_soon_when_a_service_that_was_written_to_is_quiet_again(warm: Warm) -> None:

@@ -25,7 +25,7 @@ from ramet.model.passwords import Secret, derived_password
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.model.warm_forks import Warmth, check_age, is_like, warmth_of
+from ramet.model.warm_forks import Warmth, check_age, is_like, pool_of, warmth_of
 from ramet.procedures.servers import server_of
 from ramet.store import services
 from ramet.store.warm_forks import ended_since, unclaimed_forks
@@ -45,17 +45,19 @@ REPLACING = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request for a fork. `mark` is the parent's commit mark after the request arrived; None: it was not needed."""
+    """The fork that a request asks for, and how old its state may be; None: it must be the present one.
 
-    request: ForkRequest
+    `mark` is the parent's commit mark after the request arrived; None where it was not needed.
+    """
+
     wanted: Service
     now: datetime
+    max_age_seconds: int | None
     mark: str | None = None
 
     def is_fresh(self, warmth: Warmth) -> bool:
         """Tell whether a state is as young as the request allows."""
-        most = self.request.max_age_seconds
-        return most is not None and warmth.is_within(most, self.now)
+        return self.max_age_seconds is not None and warmth.is_within(self.max_age_seconds, self.now)
 
     def accepts(self, fork: Service) -> bool:
         """Tell whether a warm fork is what was asked for: as it serves, by its properties, and by its state."""
@@ -94,10 +96,8 @@ def claim_fork(
             found = unclaimed_forks(tx, parent.id)
     if earlier is not None:
         return _while_it_opens(plane, earlier)
-    if not found:
-        return None
-    asked = _examine(plane, parent, request, found)
-    if not any(asked.accepts(fork) for fork in found):
+    asked = _examine(plane, parent, request, found) if found else None
+    if asked is None or not any(asked.accepts(fork) for fork in found):
         return None
     with plane.store.write() as tx:
         if (replayed := replay(plane, tx, project_id, idempotency_key, known)) is not None:
@@ -131,19 +131,23 @@ def password_of(plane: Plane, fork_id: str) -> Secret:
     return derived_password(plane.root_key, fork_id, PASSWORD_KEY)
 
 
-def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Service]) -> _Asked:
+def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Service]) -> _Asked | None:
     """Check a request as any fork's; ask the parent for its commit mark, unless a fork is fresh enough anyway."""
+    pool = pool_of(parent)
+    if pool is None:
+        return None
     key_limits.check_request(plane, request)
     check_region(request.region_code, parent.region_code)
     forks.check_parent(parent)
     now = plane.clock()
-    asked = _Asked(request, forks.child_of(plane, parent, request, now), now)
+    max_age = None if request.max_age_seconds is None else min(request.max_age_seconds, pool.max_age_seconds)
+    asked = _Asked(forks.child_of(plane, parent, request, now), now, max_age)
     known = [warmth for fork in found if (warmth := _warmth_if_ready(fork, asked.wanted)) is not None]
     if any(asked.is_fresh(one) for one in known) or all(one.mark is None for one in known):
         return asked
     is_serving = status_of(parent) is Status.READY
     mark = plane.backend.replication.commit_mark(server_of(parent)) if is_serving else None
-    return _Asked(request, asked.wanted, now, mark)
+    return _Asked(asked.wanted, now, max_age, mark)
 
 
 def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:

@@ -86,15 +86,14 @@ class KeepingWarm:
         if pool is None or status in (Status.PAUSED, Status.DELETING):
             self._delete(own, f"Its parent is {status}")
             return
-        if status is not Status.READY:
-            return
         with self.plane.store.read() as tx:
             wanted = forks.child_of(self.plane, parent, _REQUEST, self.plane.clock())
             kept = [one for one in own if self._fits(tx, parent, one, wanted)]
             is_being_replaced = ended_since(tx, parent.id, REPLACING, self.plane.clock())
         self._delete([one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
-        if len(kept) < pool.size and not is_being_replaced and self._has_leisure(parent):
+        is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
+        if is_due and self._has_leisure(parent):
             self._make(parent)
 
     def _fits(self, tx: sa.Connection, parent: Service, fork: Service, wanted: Service) -> bool:
@@ -121,8 +120,10 @@ class KeepingWarm:
         return [fork for fork, _ in kept]
 
     def _look(self, parent: Service) -> _Seen:
-        """Return what is seen of a parent's commits, looking at them from time to time."""
+        """Return what is seen of a parent's commits, looking at them from time to time while it serves."""
         now, before = self.seconds(), self._seen.get(parent.id)
+        if status_of(parent) is not Status.READY:
+            return _Seen(None, now, now)
         if before is None or now - before.looked_at >= _LOOK_SECONDS:
             mark = self.plane.backend.replication.commit_mark(server_of(parent))
             since = before.since if before is not None and before.mark == mark else now
@@ -135,7 +136,8 @@ class KeepingWarm:
         if warmth is None:
             raise AssertionError(f"BUG: {fork.id} is unclaimed, and not warm")
         looked = now - timedelta(seconds=_LOOK_SECONDS)
-        if seen.mark is None or warmth.mark != seen.mark or warmth.is_within(pool.max_age_seconds // 4, looked):
+        is_young = warmth.as_of > looked - timedelta(seconds=pool.max_age_seconds / 4)
+        if seen.mark is None or warmth.mark != seen.mark or is_young:
             return fork, warmth
         warmth = msgspec.structs.replace(warmth, as_of=looked)
         with self.plane.store.write(durable=False) as tx:
