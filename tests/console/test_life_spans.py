@@ -58,6 +58,18 @@ def test_sleep_is_set_shown_and_removed(visitor: Visitor) -> None:
     assert visitor.named("shop").sleep_after_seconds is None
 
 
+def test_warm_forks_are_kept_changed_and_dropped(visitor: Visitor) -> None:
+    visitor.sign_in()
+    path = f"{base(visitor.ready())}/warm-forks"
+    assert 'value="600"' in visitor.see(path)
+    assert visitor.send(path, warm_size="2", warm_age="60").status_code == 303
+    assert "keeps 2" in visitor.see(path.rpartition("/")[0])
+    for size, age in (("21", "60"), ("two", "60"), ("2", "5"), ("2", "")):
+        assert visitor.send(path, warm_size=size, warm_age=age).status_code == 422
+    assert visitor.send(path, warm_size="0", warm_age="60").status_code == 303
+    assert 'value="0"' in visitor.see(path)
+
+
 def test_new_services_and_forks_get_what_the_form_says(visitor: Visitor) -> None:
     visitor.sign_in()
     assert 'name="sleep_after"' in visitor.see("/console/new")

@@ -29,6 +29,7 @@ _KILLED = 128
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--fork", "parent", required=True, metavar="SERVICE", shell_complete=complete_service, help="The parent.")
 @restore_point_options(deleted=False)
+@click.option("--max-age", type=Duration(), help="Be content with a fork that is ready and so old, such as 10m.")
 @click.option(
     "--outlives",
     type=Duration(),
@@ -38,7 +39,14 @@ _KILLED = 128
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @with_client
-def run(client: Client, parent: str, point: ChosenPoint, outlives: float, command: tuple[str, ...]) -> int:
+def run(
+    client: Client,
+    parent: str,
+    point: ChosenPoint,
+    max_age: float | None,
+    outlives: float,
+    command: tuple[str, ...],
+) -> int:
     """Run a command with a fork of its own, and delete the fork when the command ends.
 
     The command finds the fork by DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE. The exit
@@ -53,7 +61,7 @@ def run(client: Client, parent: str, point: ChosenPoint, outlives: float, comman
     begun, service = time.monotonic(), find_parent(client, parent)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     labels, seconds = {"run-by": socket.gethostname()[:63]}, whole(outlives) or OUTLIVES_SECONDS
-    chosen = point.fields(client, service.service_id)
+    chosen = {**point.fields(client, service.service_id), "max_age_seconds": whole(max_age)}
     with (
         _interruptible(),
         throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,

@@ -64,6 +64,7 @@ def throwaway_fork(
     wait_seconds: float = 1800.0,
     target_time: str | None = None,
     snapshot_id: str | None = None,
+    max_age_seconds: int | None = None,
 ) -> Iterator[Throwaway]:
     """Yield a fork that is READY, and delete it at the end of the block.
 
@@ -77,6 +78,7 @@ def throwaway_fork(
         keeping=Keeping(ttl_seconds=outlives_seconds, labels=labels),
         target_time=target_time,
         snapshot_id=snapshot_id,
+        max_age_seconds=max_age_seconds,
     )
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(client, fork, outlives_seconds / _RENEWALS, ended), daemon=True)

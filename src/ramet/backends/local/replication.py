@@ -22,7 +22,7 @@ from ramet.model.passwords import Secret
 # xmax. What is prepared is durable without an end. A restart may lose commits that were not flushed.
 _MARK = """
 SELECT pg_snapshot_xmin(now), pg_snapshot_xmax(now), pg_postmaster_start_time()::text,
-       pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xacts)
+       pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xact())
 FROM pg_current_snapshot() AS now
 """
 _MARK_SECONDS = 3

@@ -22,6 +22,7 @@ _OPTIONS = (
     ("fork_strategy LAST_SNAPSHOT", "--last-snapshot"),
     ("target_time", "--to"),
     ("snapshot_id", "--snapshot"),
+    ("max_age_seconds", "--max-age"),
     ("from_service_id", "--from"),
 )
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
