@@ -32,7 +32,7 @@ from ramet.store.warm_forks import ended_since, unclaimed_forks
 
 PASSWORD_KEY = "warm forks"  # noqa: S105 - what the password is derived with; no idempotency key has a space
 # What gives a service other data, or stops it: forks from before that are not of its present state.
-REPLACING = (
+_REPLACING = (
     ProcedureName.RESTORE,
     ProcedureName.STOP,
     ProcedureName.DELETE,
@@ -126,6 +126,11 @@ def may_be_warm(request: ForkRequest) -> bool:
     return request.strategy is ForkStrategy.NOW and is_neutralized(request) and not request.from_deleted
 
 
+def was_replaced_since(tx: sa.Connection, parent_id: str, since: datetime) -> bool:
+    """Tell whether a service has got other data or was stopped after a time, or that is under way."""
+    return ended_since(tx, parent_id, _REPLACING, since)
+
+
 def password_of(plane: Plane, fork_id: str) -> Secret:
     """Return the initial password of a warm fork."""
     return derived_password(plane.root_key, fork_id, PASSWORD_KEY)
@@ -163,7 +168,7 @@ def _claim(plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked) -> A
     found = [one for one in unclaimed_forks(tx, parent.id) if asked.accepts(one)]
     for one in sorted(found, key=_as_of, reverse=True):
         fork = services.get_service(tx, one.id, lock=True)
-        if fork is None or not asked.accepts(fork) or ended_since(tx, parent.id, REPLACING, fork.created_at):
+        if fork is None or not asked.accepts(fork) or was_replaced_since(tx, parent.id, fork.created_at):
             continue
         (given,) = within_limits(plane, tx, [replace(asked.wanted, id=fork.id, origin=fork.origin)], parent)
         if given.sleep_after_seconds is not None:

@@ -28,8 +28,8 @@ from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
 from ramet.store import running, services
-from ramet.store.warm_forks import ended_since, has_failed_since, services_with, unclaimed_forks
-from ramet.warm_forks.claims import PASSWORD_KEY, REPLACING
+from ramet.store.warm_forks import has_failed_since, services_with, unclaimed_forks
+from ramet.warm_forks.claims import PASSWORD_KEY, was_replaced_since
 
 EVERY_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
@@ -88,16 +88,15 @@ class KeepingWarm:
             return
         with self.plane.store.read() as tx:
             wanted = forks.child_of(self.plane, parent, _REQUEST, self.plane.clock())
-            kept = [one for one in own if self._fits(tx, parent, one, wanted)]
-            is_being_replaced = ended_since(tx, parent.id, REPLACING, self.plane.clock())
+            kept = [
+                one for one in own if is_like(one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
+            ]
+            is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
         self._delete([one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
         if is_due and self._has_leisure(parent):
             self._make(parent)
-
-    def _fits(self, tx: sa.Connection, parent: Service, fork: Service, wanted: Service) -> bool:
-        return is_like(fork, wanted) and not ended_since(tx, parent.id, REPLACING, fork.created_at)
 
     def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
         """Let go of forks whose state is too old, and of more than the pool has; return the others.

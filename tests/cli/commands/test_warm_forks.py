@@ -1,9 +1,9 @@
-"""`ramet service warm`: forks that are made in advance, and what gets one of them."""
+"""`ramet service warm`: forks that are made in advance."""
 
 from tests.cli.terminal import Terminal
 
 
-def test_forks_are_kept_ready_shown_given_and_dropped(terminal: Terminal) -> None:
+def test_forks_are_kept_shown_and_dropped(terminal: Terminal) -> None:
     terminal.made("service", "create", "stove")
     assert "none are kept" in terminal.ramet("service", "warm", "stove").out
     kept = terminal.ramet("service", "warm", "stove", "--keep", "1", "--max-age", "5m", "-o", "json").data
