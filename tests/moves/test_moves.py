@@ -1,11 +1,12 @@
 """A service moves to another Ramet: with all of its rows, to one place at a time, and with what it had."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ramet.backends.interface.replication import Trust
 from ramet.control.labels import update_labels
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
@@ -13,7 +14,7 @@ from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.replication import set_wal_level
 from ramet.control.services import delete_service, set_environment, start_service
 from ramet.control.sleep import set_sleep
-from ramet.errors import Error, Invalid, WrongState
+from ramet.errors import Error, Failed, Invalid, WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.environment import Environment
 from ramet.model.rights import Role
@@ -21,13 +22,14 @@ from ramet.model.service import status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.moves import procedure as steps
+from ramet.moves.destination import Belongings, Source
 from ramet.moves.verbs import Move, cancel_move, get_move
 from ramet.operations.procedure import Outcome, Procedure, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.store import operations
 from ramet.store.tables import hold, operation
 from tests import procedure_laws as laws
-from tests.moves.conftest import ROWS, URL, Pair
+from tests.moves.conftest import ROWS, URL, Pair, Watched
 
 
 def shown(pair: Pair, move_id: str) -> Move:
@@ -320,4 +322,24 @@ def test_a_service_that_was_moved_can_be_started_here_again(pair: Pair) -> None:
     start_service(pair.here.plane, pair.here.project.id, service.id)
     pair.work()
     assert pair.here.backend.values(service.id) == ROWS
+    assert status_of(pair.look()) is Status.READY
+
+
+@pytest.mark.parametrize(("names_host", "mode"), [(True, "verify-full"), (False, "verify-ca")])
+def test_an_endpoint_with_an_authority_of_its_own_is_verified_by_that(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, names_host: bool, mode: str
+) -> None:
+    seen: list[Source] = []
+
+    def note(elsewhere: Watched, belongings: Belongings, source: Source, mark: Mapping[str, str], key: str) -> str:
+        seen.append(source)
+        raise Failed("ENOUGH", "It was seen")
+
+    trust = Trust("-----BEGIN CERTIFICATE-----", names_host)
+    monkeypatch.setattr(pair.here.backend.host, "has_tls", lambda major: True)
+    monkeypatch.setattr(pair.here.backend.replication, "trust", lambda server: trust)
+    monkeypatch.setattr(Watched, "follow", note)
+    pair.request(pair.service())
+    pair.work()
+    assert [(one.authority, f"sslmode={mode}" in one.url) for one in seen] == [(trust.authority, True)]
     assert status_of(pair.look()) is Status.READY
