@@ -1,12 +1,15 @@
 """A service of another Ramet that moves here, over an API server in memory: what is applied, and what is refused."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.waiting import eventually
+from ramet.backends.interface.followers import UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import followers, manifests, names
@@ -102,8 +105,26 @@ def test_only_a_service_of_another_ramet_can_be_followed(made: tuple[FakeCluster
     _, backend = made
     with pytest.raises(Invalid, match="no services that follow a database elsewhere"):
         backend.followers.examine(SourceAddress("db.test", 5432, "app", "replicator"), Secret("known"))
-    with pytest.raises(Invalid, match="no promotions that do not end a move"):
-        backend.followers.take_over(COPY, neutralize=True)
+
+
+@pytest.mark.parametrize(("role", "reserved"), [((True,), ()), ((False,), ("postgres",))])
+def test_a_source_whose_tenants_have_the_operators_name_cannot_be_followed(
+    made: tuple[FakeCluster, KubernetesBackend],
+    monkeypatch: pytest.MonkeyPatch,
+    role: tuple[bool],
+    reserved: tuple[str, ...],
+) -> None:
+    _, backend = made
+    known: list[tuple[bool] | None] = [role, None]
+    session = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: known.pop(0)))
+    facts = UpstreamFacts("18.1", 18, "x86_64", "7712037298637759942", "ramet", 1, {})
+    monkeypatch.setattr(followers, "examine", lambda *_: facts)
+    monkeypatch.setattr(followers, "connected", lambda *_: nullcontext((session, "")))
+    source = SourceAddress("machine.test", 15432, "tsdb", "pg_ramet_mover")
+    found, host = backend.followers.examine(source, Secret("known"))
+    assert (found.reserved_roles, host.has_version) == (reserved, True)
+    with pytest.raises(Invalid, match="moves services to machines only"):
+        backend.followers.examine(source, Secret("known"))
 
 
 def test_a_copy_cannot_be_forked_before_it_has_moved(made: tuple[FakeCluster, KubernetesBackend]) -> None:

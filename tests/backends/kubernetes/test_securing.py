@@ -144,6 +144,10 @@ def test_a_moved_service_has_what_the_operator_needs(
         assert roles.fetchall() == [("postgres", True, True)]
         after = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'tsdbadmin'").fetchone()
         assert after == before
+        password = new_password()
+        own = replace(server, verifier=scram_verifier(password))
+        assert backend.followers.take_over(own, neutralize=False)["roles_rotated"] == 1
+        assert backend.servers.has_password(server, password)
         connection.execute("CREATE TABLE public.of_the_operator (n int)")
         connection.execute("ALTER TABLE public.of_the_operator OWNER TO postgres")
         for _ in range(2):

@@ -150,11 +150,8 @@ class KubernetesFollowers:
         return True
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
-        if not takes_place:
-            refuse("promotions that do not end a move")
         self.place.check_runs(server)
-        securing.secure_moved(self.place, server)
-        return {}
+        return securing.secure_copy(self.place, server, neutralize=neutralize, takes_place=takes_place)
 
     def discard(self, service_id: str) -> str | None:
         self.place.api.delete(SecretObject, names.source_name(service_id))

@@ -69,17 +69,23 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
     return found
 
 
-def secure_moved(place: Place, server: Server) -> None:
+def secure_copy(place: Place, server: Server, *, neutralize: bool, takes_place: bool) -> dict[str, Any]:
     """Give a promoted copy of a service of another Ramet what the operator needs, and remove what belonged to that.
 
-    Passwords and subscriptions stay: the service is the same. May run again.
+    With `takes_place` the service is the same: passwords and subscriptions stay. Otherwise the admin gets its own
+    password. Return what was changed. May run again.
     """
     paths = place.paths(server)
     own_operator(paths)
-    is_current = securing.secure_moved(paths, server)
+    found: dict[str, Any] = {}
+    if takes_place:
+        is_current = securing.secure_moved(paths, server)
+    else:
+        found, is_current = securing.secure_fork(paths, server, neutralize=neutralize, rotates_all=neutralize)
     place.run_sql(server.service_id, _OWN_STREAMER)
     if not is_current:
         read_only_access.renew(paths)
+    return found
 
 
 def own_operator(paths: ServicePaths) -> None:
