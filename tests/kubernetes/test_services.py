@@ -1,4 +1,4 @@
-"""Services in the cluster, through `ramet up`: forks under load judged row by row, each change, and nothing left."""
+"""Services in the cluster, through `ramet up`: forks under load judged row by row, what they reach, each change."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from harness.instance import Instance
+from harness.kubernetes.layout import HOST_ADDRESS
+from harness.kubernetes.objects import find
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.client import Client
@@ -16,6 +18,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from tests.kubernetes.ramets import Ledger, login, objects_of, rows, running_in_cluster
+from tests.kubernetes.reaching import listening_outside, reaches
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 _CHOSEN = "A password of 24 letters"
@@ -41,7 +44,7 @@ class House:
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
     with ExitStack() as stack:
-        ramet, namespace = stack.enter_context(running_in_cluster())
+        ramet, namespace = stack.enter_context(running_in_cluster(RAMET_KUBERNETES_FORK_EGRESS="deny"))
         client = stack.enter_context(ramet.client())
         asked = client.create_service("shop", environment=Environment.PROD)
         assert asked.initial_password is not None
@@ -115,3 +118,26 @@ def test_a_fork_of_a_paused_service_has_its_last_state(house: House) -> None:
     house.client.wait_ready(house.parent.service_id)
     house.client.delete_service(fork.service_id)
     house.client.wait_deleted(fork.service_id)
+
+
+@pytest.mark.parametrize("environment", list(Environment))
+def test_a_dev_fork_reaches_nothing_outside_and_a_prod_fork_does_once_it_is_secured(
+    house: House, environment: Environment
+) -> None:
+    client, at = house.client, house.namespace
+    forked = client.fork_service(house.parent.service_id, ForkStrategy.NOW, environment=environment)
+    pod, policy = f"ramet-{forked.service_id}-1", f"ramet-{forked.service_id}-egress"
+    eventually(lambda: find("pod", pod, at) is not None, f"the pod {pod}", 0.1)
+    closed = find("networkpolicy", policy, at)
+    ready = client.wait_ready(forked.service_id)
+    assert closed or environment is Environment.PROD  # a policy that was there before its pod, unless it went
+    with listening_outside() as port:
+        assert reaches(at, f"ramet-{house.parent.service_id}-1", HOST_ADDRESS, port, "postgres")
+        assert reaches(at, pod, HOST_ADDRESS, port, "postgres") is (environment is Environment.PROD)
+    assert forked.initial_password is not None
+    with login(ready, forked.initial_password) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    left = find("networkpolicy", policy, at)
+    assert (None if left is None else len(left["spec"]["egress"])) == (3 if environment is Environment.DEV else None)
+    client.delete_service(forked.service_id)
+    client.wait_deleted(forked.service_id)
