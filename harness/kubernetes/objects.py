@@ -120,6 +120,7 @@ def _delete(namespace: str) -> None:
     """
     here = f"--namespace={namespace}"
     makers = "deployments,clusters.postgresql.cnpg.io,poolers.postgresql.cnpg.io"
-    kubectl("delete", f"{makers},pods", "--all", here, "--wait=false")
+    kubectl("delete", makers, "--all", here, "--wait=false")
+    kubectl("delete", "pods", "--all", here, "--wait=false", "--grace-period=1")  # nothing of its data is needed
     eventually(lambda: not kubectl("get", "pods", here, "--output=name"), f"the end of the pods of {namespace}", 0.3)
     kubectl("delete", "namespace", namespace, "--wait=true", "--timeout=120s")
