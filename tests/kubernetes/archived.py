@@ -53,13 +53,13 @@ class Archived:
     def await_archived(self, service_id: str) -> None:
         """Wait until the archive has what was committed before this call."""
         now = datetime.now(UTC)
-        close_segment(service_id, self.namespace)
 
         def is_archived() -> bool:
+            close_segment(service_id, self.namespace)
             until = self.client.get_archive(service_id).archived_until
             return until is not None and datetime.fromisoformat(str(until)) > now
 
-        eventually(is_archived, "the archive", 0.5, seconds=300)
+        eventually(is_archived, "the archive", 2.0, seconds=300)
 
     def remove(self, service: Service) -> None:
         """Delete a service, of which nothing may be left."""

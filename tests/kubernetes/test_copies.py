@@ -79,20 +79,19 @@ def test_a_fork_under_load_is_a_whole_copy(house: House) -> None:
 
 
 def test_a_past_time_comes_from_the_archive(house: House) -> None:
-    def archived_from() -> datetime | None:
-        return house.client.get_archive(house.parent.service_id).archived_until
+    def await_archived(time: datetime) -> None:
+        def is_archived() -> bool:
+            close_segment(house.parent.service_id, house.namespace)
+            until = house.client.get_archive(house.parent.service_id).archived_until
+            return until is not None and until > time
 
-    eventually(lambda: archived_from() is not None, "the first base backup", 0.5, seconds=300)
-    house.ledger.await_rows(50)
+        eventually(is_archived, "the archive", 2.0, seconds=300)
+
+    await_archived(datetime.now(UTC))  # after the first base backup
+    house.ledger.await_rows(20)
     target = datetime.now(UTC)
     house.ledger.await_rows(10)
-    close_segment(house.parent.service_id, house.namespace)
-
-    def is_archived() -> bool:
-        until = archived_from()
-        return until is not None and until > target
-
-    eventually(is_archived, "the archive", 0.5, seconds=300)
+    await_archived(target)
     fork, password = house.forked(ForkStrategy.PITR, target.isoformat())
     found = rows(fork, password)
     assert found == list(range(1, len(found) + 1))
