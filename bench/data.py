@@ -21,12 +21,19 @@ def scale_of(size_mb: int) -> int:
 
 def fill(programs: Path, service: Mapping[str, Any], size_mb: int) -> None:
     """Make pgbench's tables in a service, and flush them. Raises RuntimeError with what pgbench said."""
-    command = _pgbench(programs, service, "-i", "-I", "dtgvp", "-q", "-s", str(scale_of(size_mb)))
-    done = subprocess.run(command, env=_environment(service), check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"pgbench could not fill {size_mb} MB: {done.stderr.strip()[-500:]}")
+    run_pgbench(programs, service, "-i", "-I", "dtgvp", "-q", "-s", str(scale_of(size_mb)))
     with connect(service) as connection:
         connection.execute("CHECKPOINT")
+
+
+def run_pgbench(programs: Path, service: Mapping[str, Any], *options: str, **variables: str) -> str:
+    """Run pgbench in a service to its end, and return what it printed. Raises RuntimeError with what it said."""
+    command = _pgbench(programs, service, *options)
+    environment = {**_environment(service), **variables}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"pgbench {' '.join(options)} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout
 
 
 @contextlib.contextmanager
