@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
+from typing import Any, cast
 
 import msgspec
 from litestar import Litestar
@@ -50,6 +51,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.recovery.publish import PublishCatalogue
+from ramet.reference.page import reference_router
 from ramet.settings import Settings, make_data_dir
 from ramet.store.database import Store
 from ramet.warm_forks.giving_way import give_way
@@ -90,7 +92,7 @@ class Runtime:
             self.plane,
             self.projects,
             version=__version__,
-            beside=[*self.console.routes(), self.scrape().route()],
+            beside=[*self.console.routes(), self.scrape().route(), reference_router(_document)],
             refuse_beside=self.console.refuse,
             observers=self.monitoring.request_observers(),
             lifespan=[watch_loop(self.monitoring.instruments.observe_loop)],
@@ -153,9 +155,14 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     plane = replace(plane, give_way=partial(give_way, plane))
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
-    console = open_console(plane, projects, key, lambda: msgspec.json.decode(openapi_json(__version__)))
+    console = open_console(plane, projects, key, _document)
     feed, dispatcher = EventFeed(store), open_dispatcher(settings, plane)
     return Runtime(settings, store, backend, plane, projects, console, worker, feed, dispatcher, schedule, monitoring)
+
+
+def _document() -> dict[str, Any]:
+    """Return openapi.json."""
+    return cast("dict[str, Any]", msgspec.json.decode(openapi_json(__version__)))
 
 
 def open_dispatcher(settings: Settings, plane: Plane) -> Dispatcher:
