@@ -13,7 +13,8 @@ _CNPG, _SNAPSHOTS, _BARMAN = "postgresql.cnpg.io", "snapshot.storage.k8s.io", "b
 _OPERATOR_VERSION = "cnpg.io/operatorVersion"
 _COPY_INSTEAD = "Or set RAMET_KUBERNETES_FORKS=copy, to fork by copies of all data."
 _COST = "a fork is a copy of its parent by pg_basebackup, and takes the time and the room of all data."
-_NO_PAST = "Without RAMET_ARCHIVE_URL no past time can be restored."
+_NO_PAST = "cannot be restored to any past time."
+_SNAPSHOTS_ONLY = "can be restored to the times of snapshots only."
 _PAST_IN_ARCHIVE = "Past times come from base backups in the archive, of services that are archived."
 # What Ramet does in its namespace, as (verb, group, resource).
 RIGHTS = (
@@ -120,8 +121,8 @@ def _storage(place: Place) -> str:
 
 def _snapshots(place: Place) -> str:
     if place.site.forks is Forks.COPY:
-        past = _NO_PAST if place.bucket is None else _PAST_IN_ARCHIVE
-        return f"Not used: with RAMET_KUBERNETES_FORKS=copy {_COST} {past}"
+        past = "" if place.bucket is None else f" {_PAST_IN_ARCHIVE}"
+        return f"Not used: with RAMET_KUBERNETES_FORKS=copy {_COST}{past}"
     try:
         known = place.api.find_global(SnapshotClass)
     except Failed as error:
@@ -152,7 +153,8 @@ def _images(place: Place) -> str:
 
 def _archive(place: Place) -> str:
     if place.bucket is None:
-        return "None: RAMET_ARCHIVE_URL is not set, so services can be restored to the times of snapshots only."
+        what = _NO_PAST if place.site.forks is Forks.COPY else _SNAPSHOTS_ONLY
+        return f"None: RAMET_ARCHIVE_URL is not set, so services {what}"
     try:
         place.api.find_in(ObjectStore, place.api.namespaces.watched)
     except Failed as error:
