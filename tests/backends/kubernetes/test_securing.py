@@ -61,13 +61,18 @@ def test_a_fork_gets_new_passwords_and_acts_on_nothing_outside(
     _, backend, instances, server = pod
     with connections.connect(instances.paths(server.service_id)) as connection:
         connection.execute("CREATE ROLE analyst LOGIN PASSWORD 'known'")
+        connection.execute("CREATE ROLE streaming_replica LOGIN REPLICATION")
         connection.execute("SELECT pg_create_physical_replication_slot('of_the_parent', true)")
     password = new_password()
     report = backend.servers.secure(replace(server, verifier=scram_verifier(password)), is_new=False, neutralize=True)
-    assert report["roles_rotated"] == 2
+    assert report["roles_rotated"] == 3
     assert backend.servers.has_password(server, password)
     with connections.connect(instances.paths(server.service_id)) as connection:
         assert connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall() == []
+    backend.replication.permit(server)
+    with connections.connect(instances.paths(server.service_id)) as connection:
+        query = "SELECT rolname FROM pg_roles WHERE rolreplication AND NOT rolsuper"
+        assert connection.execute(query).fetchall() == [("streaming_replica",)]  # standbys of the fork stream as that
 
 
 def test_a_running_server_is_asked_where_its_wal_is(

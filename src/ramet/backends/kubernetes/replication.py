@@ -6,7 +6,7 @@ import psycopg
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots, Trust
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import departures, names
+from ramet.backends.kubernetes import departures, names, securing
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.manifests import is_address
 from ramet.backends.kubernetes.resources import SecretObject
@@ -49,6 +49,7 @@ class KubernetesReplication:
         self.place.check_runs(server)
         with self.place.connect(server) as connection, connection.transaction():
             roles.set_admin_replication(connection, server.wal_level)
+            securing.let_standbys_stream(connection)
 
     def admit_copy(self, server: Server, verifier: Secret) -> str:
         return departures.admit(self.place, server, verifier)

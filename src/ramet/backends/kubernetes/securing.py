@@ -6,7 +6,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, read_only_access, roles, securing
-from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
+from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.mover import OPERATOR_OID, OPERATOR_ROLE
 from ramet.errors import Unavailable
 from ramet.machine.installation import extension_of
@@ -64,6 +64,7 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
     found, is_current = securing.secure_fork(paths, server, neutralize=neutralize)
     with connections.connect_inside(paths) as connection:
         connection.execute(_DROP_SLOTS)
+        let_standbys_stream(connection)
     if not is_current:
         read_only_access.renew(paths)
     return found
@@ -86,6 +87,11 @@ def secure_copy(place: Place, server: Server, *, neutralize: bool, takes_place: 
     if not is_current:
         read_only_access.renew(paths)
     return found
+
+
+def let_standbys_stream(connection: Connection) -> None:
+    """Give the operator's role for its standbys back what every role that is not the platform's was deprived of."""
+    connection.execute("UPDATE pg_authid SET rolreplication = true WHERE rolname = %s", (_STREAMER,))
 
 
 def own_operator(paths: ServicePaths) -> None:
