@@ -12,7 +12,7 @@ from litestar.testing import TestClient
 
 from ramet import __version__
 from ramet.api.application import openapi_json
-from ramet.reference.page import operations_of, reference_router, render
+from ramet.reference.page import operations_of, reference_router, render, with_code
 from ramet.reference.shapes import Type, type_of
 
 
@@ -96,3 +96,7 @@ def test_the_page_needs_no_key_and_has_the_policy_of_the_console(client: TestCli
 )
 def test_types_read_as_words(schema: dict[str, Any], expected: Type) -> None:
     assert type_of(schema) == expected
+
+
+def test_what_stands_between_backquotes_is_code_and_nothing_else_is_markup() -> None:
+    assert with_code("Send `<name>` & wait") == "Send <code>&lt;name&gt;</code> &amp; wait"

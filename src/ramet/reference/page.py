@@ -13,6 +13,7 @@ from litestar.config.compression import CompressionConfig
 from litestar.enums import HttpMethod
 from litestar.middleware import DefineMiddleware
 from litestar.middleware.compression import CompressionMiddleware
+from markupsafe import Markup, escape
 
 from ramet.console.rendering import HEADERS
 from ramet.console.static_files import asset_path
@@ -122,11 +123,20 @@ def enumerated(schema: Schema) -> str:
     return ", ".join(map(str, schema.get("enum", ())))
 
 
+def with_code(text: str) -> Markup:
+    """Return a text in which what stands between backquotes is code."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(text.split("`"))
+    )
+
+
 def _environment() -> Environment:
     loader = FileSystemLoader(str(files("ramet.reference").joinpath("templates")))
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters.update(with_code=with_code)
     environment.globals.update(
         asset=asset_path, fields_of=fields_of, described=described, enumerated=enumerated, type_of=type_of
     )

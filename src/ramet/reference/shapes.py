@@ -64,7 +64,7 @@ def fields_of(schema: Schema) -> list[Field]:
 def parameter(found: Schema) -> Field:
     """Return a parameter of an operation; its name says where it stands unless that is the query."""
     name = found["name"] if found["in"] == "query" else f"{found['name']} ({found['in']})"
-    text = " ".join(filter(None, (found.get("description", ""), _limits(found["schema"]))))
+    text = found.get("description") or _limits(found["schema"])
     return Field(name, type_of(found["schema"]), found.get("required", False), text)
 
 
