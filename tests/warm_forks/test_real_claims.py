@@ -39,9 +39,10 @@ def test_real_warm_forks_are_exact_closed_to_the_parents_roles_and_given_once(ra
         _await_state(client, shop, _is_exact_and_of_its_own(client, shop, password))
         given = _ask_at_once(ramet, client, shop)
         assert len({one.service_id for one in given.values()}) == len(given) == _KEPT
-        assert all(one.status is Status.READY for one in given.values())
+        assert Status.READY in {one.status for one in given.values()}  # the others: Ramet commits when it starts, too
         assert all(one.name == f"fork {key}" for key, one in given.items())
         for one in given.values():
+            client.wait_ready(one.service_id)
             with connect(one.endpoint.port, str(one.initial_password)) as session:
                 assert session.execute("SELECT count(*) FROM notes").fetchone() == (2,)
         client.delete_warm_forks(shop.service_id)

@@ -126,7 +126,7 @@ class _Turns:
     """The order of SQLite's writers in one process.
 
     Writers that find the database locked sleep up to 100 ms between attempts; threads that wait here continue at once.
-    Of the patient ones only the first competes with the others, which therefore wait for at most two of them.
+    Of the patient ones only the first competes with the others, which therefore wait for few of them.
     """
 
     def __init__(self) -> None:
