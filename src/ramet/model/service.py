@@ -125,10 +125,11 @@ def status_of(service: Service) -> Status:
     """Compute the status of a service, from the operation under way and the last observation."""
     if service.deleted_at is not None:
         return Status.DELETED
-    if service.failed_at is not None:
+    activity = service.activity
+    if service.failed_at is not None and (activity is None or activity.procedure != ProcedureName.DELETE):
         return Status.UNSTABLE
-    if service.activity is not None:
-        return _status_of_activity(service.activity)
+    if activity is not None:
+        return _status_of_activity(activity)
     if service.paused:
         return Status.PAUSED
     return Status.READY if service.down_reason is None else Status.UNSTABLE

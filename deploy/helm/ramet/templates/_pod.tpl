@@ -34,6 +34,12 @@ spec:
       image: {{ $root.Values.image }}
       imagePullPolicy: IfNotPresent
       args: [{{ .component }}]
+      {{- if eq .component "serve" }}
+      lifecycle:
+        preStop:
+          sleep:
+            seconds: 5
+      {{- end }}
       envFrom:
         - configMapRef:
             name: ramet-settings
