@@ -21,7 +21,7 @@ _USAGE = """usage: script/kubernetes COMMAND
   test [WORDS]   run the tests that need a cluster, or pytest with these arguments; start one if none is running"""
 _ALL_TESTS = ("--timeout=900", "--durations=15", "tests/kubernetes", "tests/backends/contract")
 # Tests wait for pods most of the time: several modules at once. The longest begin first (tests/kubernetes/conftest.py).
-_AT_ONCE = ("-n", "4", "--dist", "loadscope", "--no-loadscope-reorder", "--randomly-dont-reorganize")
+_AT_ONCE = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder", "--randomly-dont-reorganize")
 _ALL = (*_AT_ONCE, *_ALL_TESTS)
 # The packages that have each program, by their names on Debian.
 _TOOLS: Mapping[str, str] = {
