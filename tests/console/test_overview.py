@@ -19,6 +19,7 @@ def test_a_project_is_summed_up(visitor: Visitor) -> None:
     empty = visitor.see("/console/overview")
     for text in ("0 services in", "There are no forks", "Not measured yet", "<h2>Host</h2>", "ports"):
         assert text in empty, text
+    assert "<h2>Host</h2>" not in visitor.see("/console/overview?host=false")
     service = visitor.ready()
     visitor.send(f"/console/services/{service.id}/fork", strategy="NOW", name="copy")
     visitor.settled("copy")

@@ -84,7 +84,7 @@ def _is_exact_and_of_its_own(client: Client, shop: Service, password: str) -> da
 
 
 def _ask_at_once(ramet: Instance, client: Client, shop: Service) -> dict[int, Service]:
-    """Let many ask at once with keys of their own, kill Ramet meanwhile, and let each ask again; return who got one.
+    """Let many ask at once with keys of their own, kill Ramet then, and let each ask again; return who got one.
 
     Their API key may make as many forks as there are warm ones, so that the others are refused.
     """

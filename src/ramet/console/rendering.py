@@ -22,6 +22,7 @@ from ramet.endpoints import address, connection_uri, connection_variables, poole
 from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 from ramet.model.service import Service, is_down, restore_warning, shown_status, status_of, status_reason
 from ramet.model.timestamps import rfc3339
+from ramet.model.warm_forks import pool_of
 from ramet.restores.verbs import may_restore
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")
@@ -122,6 +123,7 @@ def _environment() -> Environment:
         address,
         pooler_host,
         may_restore,
+        pool_of,
     )
     environment.globals.update({function.__name__: function for function in functions})
     environment.globals.update(asset=asset_path, utc_text=rfc3339, version=__version__, type_names=_TYPES)

@@ -35,7 +35,7 @@ from ramet.model.environment import Environment
 from ramet.model.high_availability import with_standbys
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, ServiceType, check_name, status_of
+from ramet.model.service import Service, ServiceType, check_name, is_being_deleted, status_of
 from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import Status
 from ramet.model.wal_level import with_wal_level
@@ -130,7 +130,7 @@ def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the deletion of a service in any state; a create, fork or restart is canceled first."""
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if service.activity is not None and service.activity.procedure == ProcedureName.DELETE:
+        if is_being_deleted(service):
             return service
         check_unprotected(service, "delete")
         return submit_deletion(plane, tx, service)

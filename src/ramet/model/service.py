@@ -125,11 +125,10 @@ def status_of(service: Service) -> Status:
     """Compute the status of a service, from the operation under way and the last observation."""
     if service.deleted_at is not None:
         return Status.DELETED
-    activity = service.activity
-    if service.failed_at is not None and (activity is None or activity.procedure != ProcedureName.DELETE):
+    if service.failed_at is not None and not is_being_deleted(service):
         return Status.UNSTABLE
-    if activity is not None:
-        return _status_of_activity(activity)
+    if service.activity is not None:
+        return _status_of_activity(service.activity)
     if service.paused:
         return Status.PAUSED
     return Status.READY if service.down_reason is None else Status.UNSTABLE
@@ -164,6 +163,11 @@ def status_reason(service: Service) -> str | None:
     if service.activity is not None and service.activity.error is not None:
         return service.activity.error
     return service.down_reason
+
+
+def is_being_deleted(service: Service) -> bool:
+    """Tell whether the deletion of a service has been accepted, and is not complete."""
+    return service.activity is not None and service.activity.procedure == ProcedureName.DELETE
 
 
 def is_down(service: Service) -> bool:

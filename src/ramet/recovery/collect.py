@@ -33,7 +33,7 @@ class Content:
 def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
     """Return what the catalogue should say now."""
     with store.read() as tx:
-        known = [one for one in services.all_live_services(tx) if one.ready_at is not None and not one.unclaimed]
+        known = [one for one in services.claimed_services(tx) if one.ready_at is not None]
         sets = _by_service(replica_sets.live_sets(tx))
         live = {one.id for one in known}
         owners = projects.list_projects(tx)

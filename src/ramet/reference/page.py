@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from ramet.console.rendering import HEADERS
 from ramet.console.static_files import asset_path
 from ramet.model.rights import Role, allows
-from ramet.reference.shapes import Field, Schema, Type, described, fields_of, parameter, type_of
+from ramet.reference.shapes import Field, Type, described, enumerated, fields_of, parameter, type_of
 
 PATH = "/docs"
 Document = Mapping[str, Any]
@@ -116,11 +116,6 @@ def _body(document: Document, found: Mapping[str, Any], status: str = "") -> Bod
 def _example(document: Document, named: Type) -> str:
     examples = document["components"]["schemas"].get(named.refers_to, {}).get("examples", ())
     return json.dumps(examples[0], indent=2) if examples and examples[0] else ""
-
-
-def enumerated(schema: Schema) -> str:
-    """Return the values of an enumeration."""
-    return ", ".join(map(str, schema.get("enum", ())))
 
 
 def with_code(text: str) -> Markup:

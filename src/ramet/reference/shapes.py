@@ -74,14 +74,19 @@ def described(schema: Schema) -> str:
     return f"Deprecated. {text}" if schema.get("deprecated") else text
 
 
+def enumerated(schema: Schema) -> str:
+    """Return the values of an enumeration."""
+    return ", ".join(map(str, schema.get("enum", ())))
+
+
 def _limits(schema: Schema) -> str:
     limits = ", ".join(_limits_of(schema))
     return f"{limits[0].upper()}{limits[1:]}." if limits else ""
 
 
 def _limits_of(schema: Schema) -> Iterator[str]:
-    if values := schema.get("enum"):
-        yield f"one of {', '.join(map(str, values))}"
+    if schema.get("enum"):
+        yield f"one of {enumerated(schema)}"
     for name, words in _LIMITS:
         if name in schema:
             yield words.format(schema[name])

@@ -116,6 +116,11 @@ def all_live_services(tx: sa.Connection) -> list[Service]:
     return live_services(tx)
 
 
+def claimed_services(tx: sa.Connection) -> list[Service]:
+    """Return those of them that are somebody's."""
+    return live_services(tx, service.c.unclaimed.is_(False))
+
+
 def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed and meet conditions, oldest first."""
     return [_service(row) for row in tx.execute(_without_report.where(_LIVE, *wanted).order_by(service.c.created_at))]

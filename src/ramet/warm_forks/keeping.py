@@ -23,7 +23,7 @@ from ramet.control.services import accept, submit_deletion
 from ramet.errors import Error
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, status_of, suffixed
+from ramet.model.service import Service, is_being_deleted, status_of, suffixed
 from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
@@ -72,7 +72,7 @@ class KeepingWarm:
             parents = {one.id: one for one in services_with(tx, POOL_SETTING)}
             found: dict[str, list[Service]] = {}
             for fork in unclaimed_forks(tx):
-                if fork.origin is not None and not _is_being_deleted(fork):
+                if fork.origin is not None and not is_being_deleted(fork):
                     found.setdefault(fork.origin.service_id, []).append(fork)
         self._seen = {one: self._seen[one] for one in parents if one in self._seen}
         for parent_id, own in found.items():
@@ -201,11 +201,7 @@ def make_warm_fork(plane: Plane, parent: Service) -> None:
 def delete_unclaimed(plane: Plane, tx: sa.Connection, fork_id: str, reason: str) -> bool:
     """Submit the deletion of a fork, unless a client has it by now, or it is being deleted. `plane` is a keeper's."""
     fork = services.get_service(tx, fork_id, lock=True)
-    if fork is None or not fork.unclaimed or fork.deleted_at or fork.failed_at or _is_being_deleted(fork):
+    if fork is None or not fork.unclaimed or fork.deleted_at or fork.failed_at or is_being_deleted(fork):
         return False
     submit_deletion(plane, tx, fork, reason)
     return True
-
-
-def _is_being_deleted(fork: Service) -> bool:
-    return fork.activity is not None and fork.activity.procedure == ProcedureName.DELETE

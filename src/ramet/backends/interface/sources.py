@@ -7,6 +7,7 @@ from ramet.backends.interface.values import Progress, Server
 from ramet.endpoints import address
 from ramet.model.passwords import Secret
 from ramet.model.service import ServiceType
+from ramet.model.upstream import Upstream
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,12 @@ class SourceAddress:
     user: str
     sslmode: str = "require"
     root_certificate: str | None = None
+
+    @classmethod
+    def of(cls, upstream: Upstream) -> "SourceAddress":
+        """Return where the source of a service is."""
+        own = (upstream.host, upstream.port, upstream.database, upstream.user, upstream.sslmode)
+        return cls(*own, upstream.root_certificate)
 
     def __str__(self) -> str:
         return f"{self.user}@{address(self.host, self.port)}/{self.database}"

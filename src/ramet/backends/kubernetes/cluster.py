@@ -1,5 +1,6 @@
 """What the parts of this backend share: the API server, what it was last heard to say, and the way into the servers."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.errors import Failed, Unavailable
 
+_POD_SECONDS, _POD_LOOK_SECONDS = 120.0, 0.1
 _PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres")
 # Each program in a pod is expensive to start: so the pod itself tries again, until the first column is true.
 _UNTIL_TRUE = f"""
@@ -155,6 +157,15 @@ class Place:
         )
         self._apply_endpoint(server)
         self.api.apply(Cluster, wanted)
+
+    def start_pod(self, wanted: manifests.Manifest, what: str) -> None:
+        """Start a pod, unless it runs. Raises Unavailable when it does not start; `what` it does follows *The pod*."""
+        self.api.apply(Pod, wanted)
+        deadline = time.monotonic() + _POD_SECONDS
+        while not ((pod := self.api.get(Pod, wanted["metadata"]["name"])) and pod.runs):
+            if time.monotonic() > deadline:
+                raise Unavailable("POD_LATE", f"The pod {what} does not start", pod.progress if pod else "")
+            time.sleep(_POD_LOOK_SECONDS)
 
     def traits_of(self, service_id: str) -> Traits:
         """Return what is noted with the Cluster of a service."""

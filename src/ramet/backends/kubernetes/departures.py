@@ -16,7 +16,7 @@ from ramet.backends.local.wal.control_file import parsed_control_data
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
 
-_ADMIT_SECONDS, _POD_SECONDS, _LOOK_SECONDS = 60.0, 120.0, 0.1
+_ADMIT_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 _ADMITS = "SELECT EXISTS (SELECT FROM pg_hba_file_rules WHERE %s = ANY(user_name) AND error IS NULL)"
 _CONTROL = 'LC_ALL=C TZ=UTC "/usr/lib/postgresql/$1/bin/pg_controldata" "$2"'
 
@@ -58,15 +58,8 @@ def end_lsn(place: Place, server: Server) -> str | None:
     """Return where the WAL of a stopped server ends, by its control file; None when it did not stop in order."""
     volume, name = place.volume_of(server.service_id), names.reader_name(server.service_id)
     reader = archive_manifests.volume_reader(server.service_id, server.pg_major, place.site, volume.metadata.name)
-    place.api.apply(Pod, reader)
     try:
-        deadline = time.monotonic() + _POD_SECONDS
-        while not ((pod := place.api.get(Pod, name)) and pod.runs):
-            if time.monotonic() > deadline:
-                raise Unavailable(
-                    "POD_LATE", "The pod that reads the volume does not start", pod.progress if pod else ""
-                )
-            time.sleep(_LOOK_SECONDS)
+        place.start_pod(reader, "that reads the volume")
         directory = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
         command = ["sh", "-c", _CONTROL, "control", str(server.pg_major), directory]
         control = parsed_control_data(place.api.run(name, command))

@@ -89,7 +89,7 @@ class KubernetesFollowers:
             password = sealing.unseal(self.root_key(), _PURPOSE, "", sealed)
         except ValueError as error:
             raise Failed("SEALED_ELSEWHERE", "The password of the source was sealed with another key") from error
-        with connected(_address_of(upstream), password) as (connection, _):
+        with connected(SourceAddress.of(upstream), password) as (connection, _):
             at_least = dict(connection.execute(_SETTINGS, (list(_AT_LEAST),)).fetchall())
         self.place.ensure_namespace(server)
         secret = manifests.source_access(server.service_id, upstream, password, Traits(at_least))
@@ -215,8 +215,3 @@ def _upstream_of(server: Server) -> Upstream:
     if server.upstream is None:
         raise AssertionError("BUG: a standby without a source")
     return server.upstream
-
-
-def _address_of(upstream: Upstream) -> SourceAddress:
-    own = (upstream.host, upstream.port, upstream.database, upstream.user, upstream.sslmode)
-    return SourceAddress(*own, upstream.root_certificate)

@@ -46,12 +46,7 @@ def cluster(
     base backup and archived WAL, or of a copy; once that is done the manifest says so no more, because what it names
     is deleted some day.
     """
-    annotations = {names.HIBERNATION: "on" if asleep else "off"}
-    if first:
-        annotations[names.FIRST_ANNOTATION] = "true"
-    annotations |= traits.annotations
-    if isinstance(recovery, Recovery):
-        annotations[names.CAPTURE_ANNOTATION] = recovery.facts
+    annotations = _annotations(traits, recovery, first=first, asleep=asleep)
     own = _metadata(server.service_id, names.cluster_name(server.service_id), annotations)
     return {
         "apiVersion": "postgresql.cnpg.io/v1",
@@ -82,6 +77,15 @@ def cluster(
             "resources": resources_of(server.size),
         },
     }
+
+
+def _annotations(traits: Traits, recovery: Recovery | Copy | None, *, first: bool, asleep: bool) -> dict[str, str]:
+    found = {names.HIBERNATION: "on" if asleep else "off", **traits.annotations}
+    if first:
+        found[names.FIRST_ANNOTATION] = "true"
+    if isinstance(recovery, Recovery):
+        found[names.CAPTURE_ANNOTATION] = recovery.facts
+    return found
 
 
 def _followed(server: Server, site: Site) -> dict[str, Any]:

@@ -4,7 +4,6 @@ The pod gets the segments from this process: it needs neither a network nor righ
 """
 
 import io
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -16,7 +15,6 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.local.wal.segment import Segment
 from ramet.backends.local.wal.waldump import Stretch, ends_arguments, stretch_of
-from ramet.errors import Unavailable
 from ramet.model.snapshot import lsn_number
 
 _START_SECONDS = 120.0
@@ -46,14 +44,8 @@ class WalReader:
 
     def open(self) -> None:
         """Start the pod, unless it runs. Raises Unavailable when it does not start."""
-        self.place.api.apply(
-            Pod, archive_manifests.wal_reader(self.child.service_id, self.child.pg_major, self.place.site)
-        )
-        deadline = time.monotonic() + _START_SECONDS
-        while not ((pod := self.place.api.get(Pod, self._pod)) and pod.runs):
-            if time.monotonic() > deadline:
-                raise Unavailable("POD_LATE", "The pod that reads WAL does not start", pod.progress if pod else "")
-            time.sleep(_LOOK_SECONDS)
+        wanted = archive_manifests.wal_reader(self.child.service_id, self.child.pg_major, self.place.site)
+        self.place.start_pod(wanted, "that reads WAL")
 
     def fetch(self, archive: WalArchive, segments: Iterable[Segment]) -> None:
         """Give the pod segments of the archive, each as one of the base's timeline. Raises Failed for what is lost."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from litestar import Response
+from litestar.params import FromQuery
 
 from ramet.console.context import CurrentSession, SignedIn, read
 from ramet.console.rendering import page
@@ -16,8 +17,11 @@ _SHOWN_WARNINGS = 25
 
 
 @read("/overview", operation="getServices", sync_to_thread=True)
-def overview_page(session: SignedIn) -> Response[str]:
-    """Show what a project has, what its forks occupy of their own, and what is wrong."""
+def overview_page(session: SignedIn, host: FromQuery[bool] = True) -> Response[str]:
+    """Show what a project has, what its forks occupy of their own, and what is wrong.
+
+    The host is not asked for what only replaces the other parts of an open page: that happens at each change.
+    """
     services = list_services(session.plane, session.project_id)
     own = session.context.disk_usage.of(services)
     warnings = overview.warnings(services)
@@ -30,7 +34,7 @@ def overview_page(session: SignedIn) -> Response[str]:
         savings=overview.savings(own, usages_now(session.plane, session.project_id)),
         warnings=warnings[:_SHOWN_WARNINGS],
         more_warnings=max(0, len(warnings) - _SHOWN_WARNINGS),
-        host=_host(session) if session.may("getKeys") else (),
+        host=_host(session) if host and session.may("getKeys") else (),
     )
 
 

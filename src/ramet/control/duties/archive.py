@@ -116,8 +116,7 @@ def _in_archive(plane: Plane) -> list[Service]:
 
 
 def _idle_services(tx: sa.Connection) -> list[Service]:
-    known = [one for one in services.all_live_services(tx) if not one.unclaimed]
-    return [one for one in known if one.ready_at is not None and one.activity is None]
+    return [one for one in services.claimed_services(tx) if one.ready_at is not None and one.activity is None]
 
 
 def _unchanged(service: Service, error: Exception) -> ArchiveState:

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
     """Submit the drill that has been due longest, unless any other work is under way."""
     with plane.change() as tx:
-        due = [service for service in services.all_live_services(tx) if _is_due(plane, service, every)]
+        due = [service for service in services.claimed_services(tx) if _is_due(plane, service, every)]
         if not due or operations.is_busy(tx):
             return
         chosen = min(due, key=_last_drill)
@@ -33,8 +33,7 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
 def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     """Record which services were not verified for twice as long as `every`."""
     with plane.store.read() as tx:
-        found = [service for service in services.all_live_services(tx) if not service.unclaimed]
-    known = [service for service in found if shown_status(service) is Status.READY]
+        known = [service for service in services.claimed_services(tx) if shown_status(service) is Status.READY]
     for service in known:
         _record_overdue_archive(plane, service, every)
         since = service.last_verified_at or service.ready_at or service.created_at
@@ -82,8 +81,6 @@ def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
     if not _has_past(plane, service):
         return False
     pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
-    if service.unclaimed:
-        return False
     return shown_status(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
 
 

@@ -18,8 +18,7 @@ from ramet.control.plane import Plane
 from ramet.control.services import submit_deletion
 from ramet.control.subjects import servers_of
 from ramet.model.life_span import LifeSpan
-from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.status import Status
 from ramet.store import replica_sets, services
 
@@ -45,7 +44,7 @@ class LifeSpans:
             return
         now = self.now()
         for service in known:
-            if not service.protected and service.ready_at is not None and not _is_being_deleted(service):
+            if not service.protected and service.ready_at is not None and not is_being_deleted(service):
                 self._tend_one(service, now)
         self.plane.wake()
 
@@ -119,11 +118,7 @@ class LifeSpans:
         """Return a service and lock its row; None when its life span may not end it any more."""
         found = services.get_service(tx, service_id, lock=True)
         is_gone = found is None or found.deleted_at is not None or found.failed_at is not None
-        return None if is_gone or found is None or found.protected or _is_being_deleted(found) else found
-
-
-def _is_being_deleted(service: Service) -> bool:
-    return service.activity is not None and service.activity.procedure == ProcedureName.DELETE
+        return None if is_gone or found is None or found.protected or is_being_deleted(found) else found
 
 
 def _record(tx: sa.Connection, service: Service, span: LifeSpan) -> None:

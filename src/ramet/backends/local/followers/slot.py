@@ -34,10 +34,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 def make(directory: Path, vault: Vault, service_id: str, upstream: Upstream, sealed: str) -> None:
     """Make the slot, which retains WAL from now on, unless it exists. Raises Failed with the source's reason."""
-    source = SourceAddress(
-        upstream.host, upstream.port, upstream.database, upstream.user, upstream.sslmode, upstream.root_certificate
-    )
-    kept = _Kept(source, sealed)
+    kept = _Kept(SourceAddress.of(upstream), sealed)
     files.write(directory / _KEPT, msgspec.json.encode(kept), durable=True)
     _make(kept, vault, own_slot(service_id))
 
