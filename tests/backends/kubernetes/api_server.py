@@ -1,19 +1,18 @@
-"""A small API server in memory, with an operator that does at once what CloudNativePG does in seconds.
+"""A small API server over a cluster in memory.
 
-It knows objects by kind and name, server-side apply and merge patches, lists by label, watches, and programs that are
-run in pods: the relay of connections is run on this host, and `answer` says what the others print.
+It knows server-side apply and merge patches, lists by label, watches, and programs that are run in pods: the relay of
+connections is run on this host, and `answer` of the cluster says what the others print.
 """
 
 import base64
 import hashlib
-import itertools
 import json
 import re
 import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import NamedTemporaryFile
@@ -31,131 +30,10 @@ from ramet.backends.kubernetes.api import AFTER_INPUT, Api
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.shared_tls import SharedSocket
 from ramet.backends.kubernetes.site import Site
+from tests.backends.kubernetes.fake_cluster import NAMESPACE, FakeCluster, merged
 
-NAMESPACE = "services"
 _PATH = re.compile(r"/apis?/(?:[^/]+/)?v1/(?:namespaces/[^/]+/)?([a-z]+)(?:/([^/]+))?(?:/([a-z]+))?")
 _KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-HEALTHY = "Cluster in healthy state"
-Answer = Callable[[str, list[str], str], tuple[str, str, int]]
-
-
-def merged(old: Any, change: Any) -> Any:
-    """Return an object with a merge patch."""
-    if not isinstance(change, Mapping):
-        return change
-    found = dict(old) if isinstance(old, Mapping) else {}
-    for key, value in change.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = merged(found.get(key), value)
-    return found
-
-
-class FakeCluster:
-    """The objects, and what was asked."""
-
-    def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
-        self.requests: list[tuple[str, str]] = []
-        self.refused: dict[str, int] = {}
-        self.unknown: set[str] = set()
-        self.phase = HEALTHY
-        self.copies_at_once = True
-        self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
-        self.changed = threading.Condition()
-        self._events: list[tuple[int, str, str, dict[str, Any]]] = []
-        self._versions = itertools.count(1)
-        self.closing = False
-        self.url = ""
-        self.put("namespaces", {"metadata": {"name": NAMESPACE}})
-
-    def put(self, plural: str, found: dict[str, Any]) -> dict[str, Any]:
-        """Store an object, tell the watches, and let the operator act."""
-        with self.changed:
-            key = (plural, found["metadata"]["name"])
-            event = "MODIFIED" if key in self.objects else "ADDED"
-            found["metadata"]["resourceVersion"] = str(version := next(self._versions))
-            self.objects[key] = found
-            self._events.append((version, event, plural, json.loads(json.dumps(found))))
-            self.changed.notify_all()
-        self._operate(plural, found)
-        return found
-
-    def remove(self, plural: str, name: str) -> bool:
-        """Remove an object, and what the operator removes with it."""
-        with self.changed:
-            found = self.objects.pop((plural, name), None)
-            if found is None:
-                return False
-            self._events.append((next(self._versions), "DELETED", plural, found))
-            self.changed.notify_all()
-        if plural in ("clusters", "deployments"):
-            for kind, other in [key for key in self.objects if key[1] == f"{name}-1"]:
-                self.remove(kind, other)
-        return True
-
-    def version(self) -> int:
-        """Return the version of the last change."""
-        return self._events[-1][0] if self._events else 0
-
-    def events_after(self, version: int, plural: str) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-        """Return what has happened to objects of a kind since a version, and the version of now."""
-        with self.changed:
-            if not any(one[0] > version for one in self._events):
-                self.changed.wait(0.1)
-            found = [(event, one) for at, event, kind, one in self._events if at > version and kind == plural]
-            return max([version, *(one[0] for one in self._events)]), found
-
-    def _operate(self, plural: str, found: dict[str, Any]) -> None:
-        name = found["metadata"]["name"]
-        if plural == "volumesnapshots" and "status" not in found:
-            self.put(plural, {**found, "status": {"readyToUse": True}})
-        if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
-            labels = found["spec"]["template"]["metadata"]["labels"]
-            self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})
-        if plural == "pods" and "status" not in found:
-            self.put(plural, {**found, "status": running_pod()})
-        if plural == "clusters":
-            self._operate_cluster(name, found)
-
-    def _operate_cluster(self, name: str, found: dict[str, Any]) -> None:
-        status = found.get("status", {})
-        conditions = status.get("conditions", [])
-        begun = any(one["type"] == "cnpg.io/hibernation" for one in conditions)
-        labels = found["metadata"]["labels"]
-        if found["metadata"]["annotations"].get("cnpg.io/hibernation") == "on":
-            if (self.phase == HEALTHY or begun) and ("pods", f"{name}-1") in self.objects:
-                self.remove("pods", f"{name}-1")
-                asleep = [{"type": "cnpg.io/hibernation", "status": "True", "reason": "Hibernated"}]
-                self.put("clusters", {**found, "status": {**status, "conditions": asleep}})
-            return
-        if ("persistentvolumeclaims", f"{name}-1") not in self.objects:
-            size = found["spec"]["storage"]["size"]
-            spec = {"resources": {"requests": {"storage": size}}}
-            own = {**labels, "cnpg.io/cluster": name}
-            self.put("persistentvolumeclaims", {"metadata": {"name": f"{name}-1", "labels": own}, "spec": spec})
-        if not self.copies_at_once and "pg_basebackup" in found["spec"]["bootstrap"]:
-            job = {"name": f"{name}-1-pgbasebackup", "labels": {**labels, "cnpg.io/jobRole": "pgbasebackup"}}
-            self.put("pods", {"metadata": job, "status": {"phase": "Running"}})
-            return
-        if ("pods", f"{name}-1") not in self.objects:
-            pod = {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()}
-            self.put("pods", pod)
-        count = found["spec"]["instances"]
-        wanted = {"phase": self.phase, "currentPrimary": f"{name}-1", "instances": count, "readyInstances": count}
-        if {key: status.get(key) for key in wanted} != wanted or begun:
-            self.put("clusters", {**found, "status": {**status, **wanted, "conditions": []}})
-
-
-def running_pod() -> dict[str, Any]:
-    """Return the status of a pod whose server serves."""
-    return {
-        "phase": "Running",
-        "podIP": "10.0.0.7",
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "containerStatuses": [{"name": "postgres", "ready": True, "state": {"running": {}}}],
-    }
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,8 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Volume
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)

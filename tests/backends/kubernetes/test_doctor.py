@@ -10,7 +10,8 @@ from ramet.backends.kubernetes import doctor
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.site import Forks
 from ramet.backends.kubernetes.store_access import StoreAccess
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 
 _DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 _DEFAULT_SNAPSHOTS = {"snapshot.storage.kubernetes.io/is-default-class": "true"}

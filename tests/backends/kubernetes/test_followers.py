@@ -18,7 +18,8 @@ from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.kubernetes.traits import Traits
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED, UPSTREAM
 
 NAME = "ramet-abcdefghij"

@@ -10,7 +10,8 @@ from ramet.backends.kubernetes import doctor
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.errors import Failed
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
 
 SHOP = replace(SHARED, project_id="shopshop12")

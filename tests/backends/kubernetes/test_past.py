@@ -21,7 +21,8 @@ from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.store_access import StoreAccess, store_access
 from ramet.errors import Failed, Invalid
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)

@@ -13,7 +13,8 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Unavailable
 from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.size import Size
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
 from tests.backends.kubernetes.servers import SHARED, report
 
 NAME = "ramet-abcdefghij"

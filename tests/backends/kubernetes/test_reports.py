@@ -12,7 +12,8 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED, report
 
 MADE = tuple[FakeCluster, KubernetesBackend]

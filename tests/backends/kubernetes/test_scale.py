@@ -26,7 +26,8 @@ from ramet.model.service import Service, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import Status
 from ramet.store import metrics, services, snapshots
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
 from tests.backends.kubernetes.servers import report
 from tests.worlds import make_world
 

@@ -16,7 +16,8 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, mover, operator_roles
 from ramet.model.passwords import new_password, scram_verifier
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import report
 from tests.backends.local.hosts import make_servers, new_server
 

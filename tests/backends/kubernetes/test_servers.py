@@ -13,7 +13,8 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)

@@ -8,7 +8,8 @@ import pytest
 
 from harness.instance import Instance, open_instance
 from harness.waiting import eventually
-from tests.backends.kubernetes.api_server import FakeCluster, api_server
+from tests.backends.kubernetes.api_server import api_server
+from tests.backends.kubernetes.fake_cluster import FakeCluster
 
 
 @pytest.fixture

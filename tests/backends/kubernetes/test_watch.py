@@ -7,7 +7,8 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.kubernetes.cluster import Place
-from tests.backends.kubernetes.api_server import FakeCluster, in_cluster, running_pod
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
 
 
 @pytest.fixture

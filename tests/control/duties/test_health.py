@@ -7,8 +7,8 @@ import pytest
 
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
+from tests.control.replica_sets import create
 from tests.control.test_poolers import enable
-from tests.control.test_replica_sets import create
 from tests.worlds import World
 
 
