@@ -1,6 +1,6 @@
 """The client against a real server over HTTP."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -155,3 +155,38 @@ def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Cli
         assert shaky.wait_checkpoint(ready.service_id, taken.id, 30).name == "good"
         begun = client.restore_service(ready.service_id, snapshot="good")
         assert shaky.wait_restored(ready.service_id, begun.restore_id, 30).error is None
+
+
+def test_a_wait_is_one_request_where_the_server_can_wait(world: World, client: Client) -> None:
+    queued = client.create_service("patient")
+    asked: list[str] = []
+
+    def handle(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        asked.append(headers["Prefer"])
+        return network.request(method, path, body, headers)
+
+    with (
+        closing(HttpTransport(world.base_url, 30)) as network,
+        Client(world.base_url, world.project.id, world.public_key, world.secret, transport=Answering(handle)) as other,
+    ):
+        assert other.wait_ready(queued.service_id, 600).status == Status.READY
+    assert [header.partition("=")[0] for header in asked] == ["wait"]
+
+
+def test_a_server_that_cannot_wait_is_asked_again_after_a_pause(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued = client.create_service("early")
+    ready = msgspec.json.encode(client.wait_ready(queued.service_id, 30))
+    answers, pauses = [msgspec.json.encode(queued)] * 3 + [ready], list[float]()
+    monkeypatch.setattr("ramet.client.polling.time.sleep", pauses.append)
+    transport = Answering(lambda *_: Answer(200, answers.pop(0)))
+    with Client("http://elsewhere", "p", "k", "s", transport=transport) as other:
+        assert other.wait_ready(queued.service_id, 30).status == Status.READY
+    assert len(pauses) == 3
+    assert min(pauses) > 0
+
+
+def test_a_client_waits_no_longer_for_an_answer_than_for_any_other() -> None:
+    with Client("http://elsewhere", "p", "k", "s", timeout_seconds=5.0) as client:
+        assert client.longest_wait_seconds == 2

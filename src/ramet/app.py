@@ -35,6 +35,7 @@ from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
+from ramet.control.waits import Waits
 from ramet.events.dispatcher import Dispatcher
 from ramet.events.recorder import EventRecorder
 from ramet.events.sender import Sender
@@ -76,6 +77,7 @@ class Runtime:
     console: Console
     worker: Worker
     event_feed: EventFeed
+    waits: Waits
     dispatcher: Dispatcher
     schedule: Schedule
     monitoring: Monitoring
@@ -98,6 +100,7 @@ class Runtime:
             lifespan=[watch_loop(self.monitoring.instruments.observe_loop)],
             trusted_proxies=[ip_network(each) for each in self.settings.trusted_proxies],
             event_feed=self.event_feed,
+            waits=self.waits,
         )
 
     def scrape(self, *, has_services: bool = True) -> Scrape:
@@ -128,6 +131,7 @@ class Runtime:
         """End what clients listen to, and would never end by itself, so that HTTP can stop."""
         self.console.close()
         self.event_feed.close()
+        self.waits.close()
 
     def close(self) -> None:
         """Close the store, and what this process has opened of a cluster. Servers keep running."""
@@ -156,8 +160,11 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, _document)
-    feed, dispatcher = EventFeed(store), open_dispatcher(settings, plane)
-    return Runtime(settings, store, backend, plane, projects, console, worker, feed, dispatcher, schedule, monitoring)
+    feed, waits, dispatcher = EventFeed(store), Waits(plane), open_dispatcher(settings, plane)
+    store.recorders.append(waits.record)
+    return Runtime(
+        settings, store, backend, plane, projects, console, worker, feed, waits, dispatcher, schedule, monitoring
+    )
 
 
 def _document() -> dict[str, Any]:

@@ -157,3 +157,18 @@ def test_live_services_are_those_of_all_projects_that_are_neither_deleted_nor_fa
 
 def claimed(tx: sa.Connection) -> Service:
     return a_service(tx, a_project(tx))
+
+
+def test_those_that_an_operation_has_claimed_are_known_while_it_runs(store: Store) -> None:
+    with store.write() as tx:
+        project_id = a_project(tx)
+        claimed, free = a_service(tx, project_id), a_service(tx, project_id, port=20001)
+        operation_id = submit(tx, "pause", "stop", claimed.id, {})
+        services.update_service(tx, claimed.id, operation_id=operation_id)
+    ids = {claimed.id, free.id, new_id()}
+    with store.read() as tx:
+        assert services.claimed_among(tx, ids) == {claimed.id}
+        assert services.claimed_among(tx, []) == set()
+    with store.write() as tx:
+        services.finish_operation(tx, claimed.id, operation_id)
+        assert services.claimed_among(tx, ids) == set()

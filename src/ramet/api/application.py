@@ -57,6 +57,7 @@ from ramet.api.routes.webhooks import webhooks_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.recording import Network, Recording
+from ramet.control.waits import Waits
 from ramet.endpoints import BASE_PATH
 from ramet.events.stream import EventFeed
 from ramet.model.keys import ApiKey
@@ -111,15 +112,16 @@ def create_app(
     lifespan: Sequence[Lifespan] = (),
     trusted_proxies: Sequence[Network] = (),
     event_feed: EventFeed | None = None,
+    waits: Waits | None = None,
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
 
     `beside` are further routes with their own errors; `refuse_beside` responds to what no route matches.
     `observers` observe each request; `lifespan` is entered in its event loop while it serves. The address of a client
     behind one of the `trusted_proxies` is the one that the proxy names. Streams of events end when the `event_feed` is
-    closed.
+    closed, and requests wait no longer when `waits` is.
     """
-    feed = event_feed or EventFeed(plane.store)
+    feed, waiting = event_feed or EventFeed(plane.store), waits or Waits(plane)
     interface = Router(
         BASE_PATH,
         route_handlers=RESOURCES,
@@ -133,6 +135,7 @@ def create_app(
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
             "event_feed": Provide(lambda: feed, use_cache=True, sync_to_thread=False),
+            "waits": Provide(lambda: waiting, use_cache=True, sync_to_thread=False),
             "at": Provide(service_of_path, sync_to_thread=False),
         },
         exception_handlers=_by_place(exception_handlers(), refuse_beside),

@@ -85,13 +85,16 @@ _ERRORS = {
 }
 
 
+_PROVIDED = ("plane", "projects", "event_feed", "waits")
+
+
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document; its paths are relative to `base_path`, as generators expect."""
     described = Litestar(
         resources,
         # This application is described, never served, so its dependencies provide nothing.
         dependencies={
-            **{name: Provide(lambda: None, sync_to_thread=False) for name in ("plane", "projects", "event_feed")},
+            **{name: Provide(lambda: None, sync_to_thread=False) for name in _PROVIDED},
             "at": Provide(service_of_path, sync_to_thread=False),
         },
         openapi_config=_config(version, base_path),

@@ -4,6 +4,7 @@ Litestar reads parameters by their types. What only the document states is in `s
 not found, not malformed.
 """
 
+import re
 from collections import Counter
 from functools import cache
 from typing import Annotated
@@ -13,6 +14,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from ramet.api.auth import AnyConnection
+from ramet.control.waits import LONGEST_SECONDS
 from ramet.errors import Invalid
 from ramet.model.cursor import LARGEST_PAGE, PAGE
 
@@ -42,6 +44,17 @@ Cursor = Annotated[
         name="cursor", required=False, description="The last_cursor of the page before.", schema_extra={"minLength": 1}
     ),
 ]
+Prefer = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Prefer",
+        required=False,
+        description="As in RFC 7240. With wait=10 the response comes when the operation that the status shows is over, "
+        f"or after 10 seconds; at most {LONGEST_SECONDS}. `Preference-Applied` says what was applied.",
+        schema_extra={"maxLength": 200},
+    ),
+]
+_WAIT = re.compile(r'(?:^|,)\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])', re.IGNORECASE)
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _SHOWN_CHARACTERS = 60
@@ -102,6 +115,12 @@ def query_parameters(handler: BaseRouteHandler) -> dict[str, QueryParameter]:
 def _shown(names: list[str]) -> str:
     more = ", …" if len(names) > _SHOWN_NAMES else ""
     return ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN_NAMES]) + more
+
+
+def preferred_wait(prefer: str | None) -> int:
+    """Return how many seconds a Prefer header lets a response wait: 0 without that preference, or an invalid one."""
+    found = _WAIT.search(prefer or "")
+    return 0 if found is None else min(int(found[1]), LONGEST_SECONDS)
 
 
 def checked_key(key: str | None) -> str | None:

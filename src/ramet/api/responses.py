@@ -4,6 +4,7 @@ Handlers that only read the store run on the event loop, all others in a thread:
 """
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from litestar.params import SkipValidation
 from ramet.api.parameters import ProjectId, ServiceId
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
+from ramet.control.waits import Waits
 
 
 class ServiceOfPath(NamedTuple):
@@ -28,9 +30,11 @@ class ServiceOfPath(NamedTuple):
 
 PlaneDependency = NamedDependency[SkipValidation[Plane]]
 ServicePath = NamedDependency[SkipValidation[ServiceOfPath]]
+WaitsDependency = NamedDependency[SkipValidation[Waits]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
 
 read = partial(get, sync_to_thread=False)
+read_or_wait = get
 read_in_thread = partial(get, sync_to_thread=True)
 change = partial(post, sync_to_thread=True, status_code=200)
 update = partial(put, sync_to_thread=True)
@@ -56,9 +60,10 @@ def router_of(module: str, tag: str | None = None, path: str = OF_SERVICE) -> Ro
     return Router(path, route_handlers=found, tags=[tag] if tag else None)
 
 
-def answer(body: object, status: int = 200) -> Response[Any]:
+def answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response[Any]:
     """Return a JSON answer that no cache keeps. Encoding happens here, in the thread of the caller."""
-    return Response(_ENCODER.encode(body), status_code=status, media_type=MediaType.JSON, headers=_HEADERS)
+    sent = {**_HEADERS, **headers} if headers else _HEADERS
+    return Response(_ENCODER.encode(body), status_code=status, media_type=MediaType.JSON, headers=sent)
 
 
 def empty(status: int) -> Response[None]:

@@ -15,6 +15,7 @@ from ramet.client.transport import Answer, HttpTransport, Transport, checked_add
 from ramet.errors import Invalid, Unavailable
 from ramet.model.passwords import Secret
 
+_LONGEST_WAIT_SECONDS = 20
 _Answer = TypeVar("_Answer")
 
 
@@ -41,6 +42,7 @@ class Connection:
         self.base_url = checked_address(base_url)
         self.project_id = project_id
         self.ca = ca
+        self.longest_wait_seconds = min(_LONGEST_WAIT_SECONDS, int(timeout_seconds / 2))
         self._authorization = "Basic " + b64encode(f"{public_key}:{secret}".encode()).decode()
         self._transport = transport or HttpTransport(self.base_url, timeout_seconds, ca)
 
@@ -71,9 +73,10 @@ class Connection:
         shape: type[_Answer],
         body: Mapping[str, object] | None = None,
         idempotency_key: str | None = None,
+        wait_seconds: int = 0,
     ) -> _Answer:
         """Send a request, and return its answer in this shape. Raises as `send` does."""
-        answer = self.send(method, path, body, idempotency_key)
+        answer = self.send(method, path, body, idempotency_key, wait_seconds)
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:
@@ -82,12 +85,23 @@ class Connection:
             ) from error
 
     def send(
-        self, method: str, path: str, body: Mapping[str, object] | None = None, idempotency_key: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: int = 0,
     ) -> Answer:
-        """Send a request. Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers."""
+        """Send a request. Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers.
+
+        Its answer may wait for `wait_seconds`, if the server can do that.
+        """
         content = None if body is None else msgspec.json.encode(body)
+        headers = self._headers(body, idempotency_key)
+        if wait_seconds > 0:
+            headers["Prefer"] = f"wait={min(wait_seconds, self.longest_wait_seconds)}"
         try:
-            answer = self._transport.request(method, path, content, self._headers(body, idempotency_key))
+            answer = self._transport.request(method, path, content, headers)
         except TimeoutError as error:
             raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", "Try again.") from error
         except (OSError, HTTPException) as error:

@@ -16,10 +16,12 @@ _Found = TypeVar("_Found")
 def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callable[[], TimedOut]) -> _Found:
     """Ask until the answer is not None, and return it; raise `late` after the time limit. The pauses grow.
 
+    The time that an answer takes is part of a pause: a server may let an answer wait until it is the wanted one.
     A server that does not answer for a short time is asked again: it is being restarted.
     """
     begun = answered = time.monotonic()
     while True:
+        asked = time.monotonic()
         try:
             found = ask()
             answered = time.monotonic()
@@ -29,10 +31,11 @@ def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callabl
             found = None
         if found is not None:
             return found
-        elapsed = time.monotonic() - begun
-        if elapsed >= timeout_seconds:
+        now = time.monotonic()
+        if now - begun >= timeout_seconds:
             raise late()
-        time.sleep(min(max(elapsed / 10, _SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, timeout_seconds))
+        pause = min((now - begun) / 10, _LONGEST_PAUSE_SECONDS, timeout_seconds)
+        time.sleep(max(pause - (now - asked), _SHORTEST_PAUSE_SECONDS))
 
 
 def _is_passing(error: Error) -> bool:

@@ -21,9 +21,12 @@ class Services(Connection):
         query = f"?{urlencode([('label', label) for label in labels])}" if labels else ""
         return self.call("GET", self.path() + query, list[Service])
 
-    def get_service(self, service_id: str) -> Service:
-        """Return a service."""
-        return self.call("GET", self.path(service_id), Service)
+    def get_service(self, service_id: str, *, wait_seconds: int = 0) -> Service:
+        """Return a service: with `wait_seconds` when no operation changes its status any more, or after that time.
+
+        `wait_ready` and its siblings wait longer, and survive a restart of the server.
+        """
+        return self.call("GET", self.path(service_id), Service, wait_seconds=wait_seconds)
 
     def create_service(
         self,

@@ -1,5 +1,7 @@
 """Waiting until a service, or a read replica set, has reached a status."""
 
+import math
+import time
 from collections.abc import Callable
 
 from ramet.api.schemas.restore import Snapshot, SnapshotStatus
@@ -10,6 +12,7 @@ from ramet.client.polling import poll
 from ramet.errors import Error
 from ramet.model.status import Status
 
+_SEEN_EVERY_SECONDS = 1
 _ON_THE_WAY = {
     Status.READY: (Status.QUEUED, Status.CONFIGURING, Status.RESUMING, Status.UPGRADING, Status.OPTIMIZING),
     Status.PAUSED: (Status.PAUSING, Status.UPGRADING),
@@ -65,11 +68,14 @@ class Waiting(Connection):
         self, service_id: str, wanted: Status, timeout_seconds: float, seen: Callable[[Service], None] | None
     ) -> Service:
         service: Service | None = None
+        at_once = self.longest_wait_seconds if seen is None else _SEEN_EVERY_SECONDS
+        deadline = time.monotonic() + timeout_seconds
 
         def arrived() -> Service | None:
             nonlocal service
+            wait_seconds = min(at_once, math.floor(deadline - time.monotonic()))
             try:
-                service = self.call("GET", self.path(service_id), Service)
+                service = self.call("GET", self.path(service_id), Service, wait_seconds=wait_seconds)
             except Error:
                 service = None
                 raise

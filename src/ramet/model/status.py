@@ -24,6 +24,15 @@ class Status(StrEnum):
     OPTIMIZING = "OPTIMIZING"
 
 
+PASSING = frozenset(
+    (
+        *(Status.QUEUED, Status.CONFIGURING, Status.RESUMING, Status.UPGRADING),
+        *(Status.OPTIMIZING, Status.PAUSING, Status.DELETING),
+    )
+)
+"""The statuses that show an operation under way: without anybody's doing another one follows."""
+
+
 class ReplicaSetStatus(StrEnum):
     """The statuses of read replica sets."""
 

@@ -90,7 +90,8 @@ class Instruments:
                 return
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = scope.get("path_template") or "unmatched"
-            self._requests.labels(route, method, status).observe(time.perf_counter() - begun)
+            waited = scope.get("state", {}).get("waited_seconds", 0.0)  # because the client wanted to
+            self._requests.labels(route, method, status).observe(time.perf_counter() - begun - waited)
 
         return observe
 

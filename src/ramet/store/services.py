@@ -1,6 +1,6 @@
 """Rows of services, and of the holds that forks put on them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.journal import journal_of
 from ramet.store.rows import columns_of
-from ramet.store.tables import hold, operation, service
+from ramet.store.tables import hold, operation, replica_set, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 
@@ -82,6 +82,18 @@ _visible = _without_report.where(
 ).order_by(service.c.created_at, service.c.id)
 
 
+_claims = sa.union_all(
+    *(
+        sa.select(claimed.c.id)
+        .join(operation, claimed.c.operation_id == operation.c.id)
+        .where(
+            claimed.c.id.in_(sa.bindparam("ids", expanding=True)), operation.c.status == OperationStatus.RUNNING.value
+        )
+        for claimed in (service, replica_set)
+    )
+)
+
+
 def insert_service(tx: sa.Connection, new: Service) -> None:
     """Add a service."""
     columns = columns_of(new, _NEW) | columns_of(new.size, _SIZE) | {"verifier": new.verifier.reveal()}
@@ -109,6 +121,11 @@ def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by:
     wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}
     query = _visible if made_by is None else _visible.where(service.c.made_by == made_by)
     return [_service(row) for row in tx.execute(query, wanted).all()]
+
+
+def claimed_among(tx: sa.Connection, ids: Collection[str]) -> set[str]:
+    """Return which of these services and read replica sets belong to an operation that runs."""
+    return set(tx.scalars(_claims, {"ids": list(ids)}))
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:

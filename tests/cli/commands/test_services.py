@@ -2,11 +2,13 @@
 
 import stat
 import threading
+from typing import Any
 
 import pytest
 import yaml
 
 from ramet.backends.interface.values import Server
+from ramet.client.transport import Answer, HttpTransport
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -107,6 +109,23 @@ def test_an_error_speaks_of_options_and_not_of_fields(terminal: Terminal, to: st
         assert said.code == 3
         assert "--to" in said.err
         assert "target_time" not in said.err
+
+
+def test_a_fork_asks_for_the_list_once_and_waits_in_one_request(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.made("service", "create", "asked")
+    asked: list[tuple[str, str]] = []
+    send = HttpTransport.request
+
+    def request(self: HttpTransport, method: str, path: str, *rest: Any) -> Answer:
+        asked.append((method, path.rpartition("/")[2]))
+        return send(self, method, path, *rest)
+
+    monkeypatch.setattr(HttpTransport, "request", request)
+    fork = terminal.made("service", "fork", "asked")
+    assert asked[:3] == [("GET", "services"), ("POST", "forkService"), ("GET", fork["service_id"])]
+    assert set(asked[3:]) <= {("GET", fork["service_id"])}
 
 
 @pytest.mark.parametrize(

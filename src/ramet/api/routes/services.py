@@ -3,26 +3,30 @@
 Handlers that only read run on the event loop, those that write in a thread: docs/decisions/0006-list-handler.md.
 """
 
+import time
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET
 
 from ramet.api.errors import POLLED
-from ramet.api.parameters import IdempotencyKey, ProjectId, ServiceId, checked_key
+from ramet.api.parameters import IdempotencyKey, Prefer, ProjectId, ServiceId, checked_key, preferred_wait
 from ramet.api.responses import (
     OF_PROJECT,
     PlaneDependency,
     ServicePath,
+    WaitsDependency,
     accept,
     accept_deletion,
     answer,
     change,
     empty,
     read,
+    read_or_wait,
     router_of,
 )
 from ramet.api.routes.replica_sets import pooler_shape, replica_set_shape
@@ -54,6 +58,7 @@ from ramet.control import services
 from ramet.control.high_availability import set_ha as set_standbys
 from ramet.control.labels import labelled
 from ramet.control.metrics import usage_now, usages_now
+from ramet.control.plane import Plane
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
@@ -114,11 +119,29 @@ def create_service(
     return accepted_service(services.create_service(plane, project_id, request, checked_key(idempotency_key)))
 
 
-@read("/{service_id:str}", operation_id="getService", summary="Get a service", opt={POLLED: True})
-def get_service(plane: PlaneDependency, project_id: ProjectId, service_id: ServiceId) -> Response[Service]:
-    """One service. Poll this to see it become READY."""
-    service = services.get_service(plane, project_id, service_id)
-    return answer(service_shape(service, usage=usage_now(plane, service.id)))
+@read_or_wait("/{service_id:str}", operation_id="getService", summary="Get a service", opt={POLLED: True})
+async def get_service(
+    request: Request[Any, Any, Any],
+    plane: PlaneDependency,
+    waits: WaitsDependency,
+    project_id: ProjectId,
+    service_id: ServiceId,
+    prefer: Prefer = None,
+) -> Response[Service]:
+    """One service. Poll this to see it become READY, or let the response wait for that."""
+    seconds = preferred_wait(prefer)
+    if not seconds:
+        return _seen(plane, services.get_service(plane, project_id, service_id))
+    begun = time.perf_counter()
+    try:
+        service = await waits.settled(plane, project_id, service_id, seconds)
+    finally:
+        request.state.waited_seconds = time.perf_counter() - begun
+    return _seen(plane, service, {"Preference-Applied": f"wait={seconds}"})
+
+
+def _seen(plane: Plane, service: model.Service, headers: Mapping[str, str] | None = None) -> Response[Service]:
+    return answer(service_shape(service, usage=usage_now(plane, service.id)), headers=headers)
 
 
 @accept_deletion("/{service_id:str}", operation_id="deleteService", summary="Delete a service")

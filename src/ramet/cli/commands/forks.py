@@ -9,7 +9,7 @@ from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.ui.durations import Duration
 from ramet.cli.ui.keeping import free_fork_name, whole
-from ramet.cli.ui.options import WAL_LEVEL, with_parent
+from ramet.cli.ui.options import WAL_LEVEL, Listing, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.fork import MOST_AT_ONCE
@@ -46,6 +46,7 @@ from ramet.model.wal_level import WalLevel
 def fork_service(
     client: Client,
     parent_id: str,
+    known: Listing,
     point: ChosenPoint,
     dry_run: bool,
     name: str | None,
@@ -79,39 +80,39 @@ def fork_service(
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)
         print_result(plan, new.output, lambda: print_pairs(plan_pairs(plan)))
         return
-    wanted = name if name is not None or from_deleted else _default_name(client, parent_id, new)
+    wanted = name if name is not None or from_deleted else _default_name(known, parent_id, new)
     if count > 1:
-        _fork_several(client, parent_id, point, wanted or "fork", count, quiet=quiet, chosen=chosen, new=new)
+        fields = {**chosen, "quiet": quiet}
+        _fork_several(client, parent_id, known, point, wanted or "fork", count, fields, new)
         return
-    if wanted is not None and new.returns_existing(client, wanted):
+    if wanted is not None and new.returns_existing(client, wanted, known=known):
         return
     new.follow(client, client.fork_service(parent_id, point.strategy, name=wanted, quiet=quiet, **chosen, **new.fields))
 
 
-def _default_name(client: Client, parent_id: str, new: NewService) -> str | None:
+def _default_name(known: Listing, parent_id: str, new: NewService) -> str | None:
     """Return a name that is free; None, the server's default, where a repeated request must be the same."""
     if new.idempotency_key is not None:
         return None
-    known = client.list_services()
-    parent = next((one.name for one in known if one.service_id == parent_id), None)
+    parent = next((one.name for one in known.services if one.service_id == parent_id), None)
     if parent is None:
         return None
-    return fork_name(parent) if new.allow_duplicate_name or new.if_not_exists else free_fork_name(known, parent)
+    return (
+        fork_name(parent) if new.allow_duplicate_name or new.if_not_exists else free_fork_name(known.services, parent)
+    )
 
 
 def _fork_several(
     client: Client,
     parent_id: str,
+    known: Listing,
     point: ChosenPoint,
     name: str,
     count: int,
-    *,
-    quiet: bool | None,
-    chosen: dict[str, Any],
+    fields: dict[str, Any],
     new: NewService,
 ) -> None:
-    if new.returns_existing(client, *(f"{name}-{n}" for n in range(1, count + 1))):
+    if new.returns_existing(client, *(f"{name}-{n}" for n in range(1, count + 1)), known=known):
         return
-    fields = {**chosen, "name": name, "quiet": quiet, **new.fields}
-    for accepted in client.fork_services(parent_id, point.strategy, count, **fields):
+    for accepted in client.fork_services(parent_id, point.strategy, count, **fields, name=name, **new.fields):
         new.follow(client, accepted)

@@ -11,7 +11,7 @@ import msgspec
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
-from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option
+from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, password_option
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
@@ -57,14 +57,14 @@ class NewService:
             "idempotency_key": self.idempotency_key,
         }
 
-    def returns_existing(self, client: Client, *names: str) -> bool:
+    def returns_existing(self, client: Client, *names: str, known: Listing | None = None) -> bool:
         """Print the services that have these names already, if the user wants that; True when there is no more to do.
 
         Raises Invalid for a name that is taken. A request with an idempotency key may be a repetition: it has the name.
         """
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
-        found = find_taken(client.list_services(), names, if_not_exists=self.if_not_exists)
+        found = find_taken((known or Listing(client)).services, names, if_not_exists=self.if_not_exists)
         for one in found:
             doing, done = f"Waiting for {one.name}", f"{one.name} is READY"
             ready = None if one.paused else self.waiting.follow(client.wait_ready, one.service_id, doing, done)

@@ -5,6 +5,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +20,18 @@ from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
+
+
+@dataclass
+class Listing:
+    """The services of a project, which a command asks for once, if at all."""
+
+    client: Client
+
+    @functools.cached_property
+    def services(self) -> list[Service]:
+        """All of them."""
+        return self.client.list_services()
 
 
 class HasName(Protocol):
@@ -101,16 +114,20 @@ def service_command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 
 def with_parent(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Do as `with_service`, but pass the id as `parent_id`, with `from_deleted` that of a deleted service."""
+    """Do as `with_service`, but pass the id as `parent_id`, with `from_deleted` that of a deleted service.
+
+    The command also gets the services as `known`.
+    """
 
     @functools.wraps(command)
     def found(*, client: Client, service: str, from_deleted: bool, **named: Any) -> Any:
+        known = Listing(client)
         if from_deleted:
-            known, remedy = client.list_deleted_services(), "See 'ramet service list --deleted'."
-            parent_id = find_named(known, service, "deleted service", remedy, id_field="service_id").service_id
+            deleted, remedy = client.list_deleted_services(), "See 'ramet service list --deleted'."
+            parent_id = find_named(deleted, service, "deleted service", remedy, id_field="service_id").service_id
         else:
-            parent_id = find_parent(client, service).service_id
-        return command(client=client, parent_id=parent_id, from_deleted=from_deleted, **named)
+            parent_id = find_parent(client, service, known).service_id
+        return command(client=client, parent_id=parent_id, known=known, from_deleted=from_deleted, **named)
 
     return click.argument("service", shell_complete=complete_service)(with_client(found))
 
@@ -128,21 +145,22 @@ def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) ->
     )
 
 
-def find_service(client: Client, service: str) -> Service:
-    """Return the service with that id, or the only one with that name."""
+def find_service(client: Client, service: str, known: Listing | None = None) -> Service:
+    """Return the service with that id, or the only one with that name; `known` is the list to look it up in."""
     if is_id(service):
         try:
             return client.get_service(service)
         except ApiError as error:
             if error.status != 404:
                 raise
-    return find_named(client.list_services(), service, "service", "See 'ramet service list'.", id_field="service_id")
+    listed = (known or Listing(client)).services
+    return find_named(listed, service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
-def find_parent(client: Client, service: str) -> Parent:
+def find_parent(client: Client, service: str, known: Listing | None = None) -> Parent:
     """Return a service to fork; the key of a forker may fork services that it does not see."""
     try:
-        return find_service(client, service)
+        return find_service(client, service, known)
     except NotFound:
         parents = client.auth_info().api_key.parents or []
         if not parents:

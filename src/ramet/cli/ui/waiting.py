@@ -1,6 +1,7 @@
 """Waiting for what was requested: --no-wait and --wait-timeout, and a line on standard error while a command waits."""
 
 import functools
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text
 
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration, shown_duration
@@ -50,26 +48,33 @@ class Waiting:
     @contextmanager
     def _showing(self, doing: str, detail: Callable[[], str]) -> Iterator[Seen]:
         """Show the status until the end of the block: on a terminal as one moving line, elsewhere each new status."""
-        console = plain_console(stderr=True)
-        if not console.is_terminal:
-            last = ""
-
-            def print_new(service: Service) -> None:
-                nonlocal last
-                now = f"{service.status}{_beside(detail())}"
-                if now != last:
-                    say(f"{doing}: {now}, {self._elapsed()}")
-                last = now
-
-            yield print_new
+        if not sys.stderr.isatty():
+            yield self._print_each(doing, detail)
             return
-        with Live(console=console, transient=True, refresh_per_second=12) as live:
+        from rich.live import Live  # only here, and slow to import
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        with Live(console=plain_console(stderr=True), transient=True, refresh_per_second=12) as live:
 
             def update(service: Service) -> None:
                 text = f"{doing}: {service.status}{_beside(detail())}, {self._elapsed()}"
                 live.update(Spinner("dots", Text(text)))
 
+            live.update(Spinner("dots", Text(f"{doing} …")))
             yield update
+
+    def _print_each(self, doing: str, detail: Callable[[], str]) -> Seen:
+        last = ""
+
+        def print_new(service: Service) -> None:
+            nonlocal last
+            now = f"{service.status}{_beside(detail())}"
+            if now != last:
+                say(f"{doing}: {now}, {self._elapsed()}")
+            last = now
+
+        return print_new
 
     def _elapsed(self) -> str:
         return shown_duration(time.monotonic() - self.begun)
