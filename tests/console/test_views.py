@@ -1,9 +1,8 @@
-"""The geometry of timeline, lineage and charts, and the steps of operations."""
+"""The geometry of timeline and lineage, and the steps of operations."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ramet.console.views.charts import METRICS, chart
 from ramet.console.views.format import ago_text
 from ramet.console.views.lineage_tree import renumbered, tree, with_ancestors
 from ramet.console.views.operation_steps import grouped, steps_of
@@ -12,7 +11,6 @@ from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
-from ramet.model.metrics import Series
 from ramet.model.operation_record import Event, OperationRecord
 from ramet.model.passwords import Secret
 from ramet.model.restore_window import RestoreSettings, RestoreWindow
@@ -180,17 +178,6 @@ def test_a_page_of_a_tree_counts_its_rows_from_zero() -> None:
     assert [node.parent_row for node in renumbered(nodes[:100])] == [None] + [0] * 99
     rest = renumbered(nodes[100:])
     assert [(node.row, node.parent_row) for node in rest] == [(n, None) for n in range(50)]
-
-
-def test_a_chart_sums_labels_and_has_gaps_where_values_are_missing() -> None:
-    one = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 3.0)])
-    two = Series({}, [(_at(0), 1.0), (_at(1), None), (_at(2), 1.0)])
-    drawn = chart(METRICS[0], [one, two])
-    assert drawn is not None
-    assert drawn.line.count("M") == 2
-    assert (drawn.last, drawn.highest) == ("4.00 CPU", "4.00 CPU")
-    assert (drawn.begins_at, drawn.ends_at) == (_at(0), _at(2))
-    assert chart(METRICS[0], [Series({}, [(_at(0), None)])]) is None
 
 
 def _past(status: OperationStatus, step: str, *events: Event) -> OperationRecord:

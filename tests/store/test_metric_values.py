@@ -22,3 +22,5 @@ def test_the_last_value_of_each_part_is_listed_oldest_first(store: Store) -> Non
         assert listed == [(_START + timedelta(seconds=10 * n), float(n)) for n in (2, 5, 8, 11)]
         whole = metrics.list_values(tx, "shop000000", "wal", _START, end, timedelta(seconds=1))
         assert [value for _, value in whole] == [float(n) for n in range(12) if n != 7]
+        thinned = metrics.list_samples(tx, "shop000000", _START, end, timedelta(seconds=30))
+        assert [sample.values.get("wal") for sample in thinned] == [2.0, 5.0, 8.0, 10.0]

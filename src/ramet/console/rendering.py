@@ -75,6 +75,12 @@ def time(value: datetime | None, style: str = "full") -> Markup:
     return Markup(f'<time datetime="{exact}" data-style="{style}" title="{title}">{text}</time>')  # noqa: S704 - digits
 
 
+def minute(value: datetime) -> Markup:
+    """Return a time to the minute, for many of them in a table."""
+    text = rfc3339(value)[:16]
+    return Markup(f'<time datetime="{text}Z" data-style="minute">{text.replace("T", " ")}</time>')  # noqa: S704 - digits
+
+
 def message(text: str) -> Markup:
     """Return a message of the control plane for a page: its times in the viewer's zone, its field as words."""
     parts = _TIME.split(text.replace("target_time ", "The target time ", 1))
@@ -105,7 +111,9 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(time=time, message=message, bytes=bytes_text, seconds=seconds_text, size=size_text)
+    environment.filters.update(
+        time=time, minute=minute, message=message, bytes=bytes_text, seconds=seconds_text, size=size_text
+    )
     functions = (
         shown_status,
         status_of,

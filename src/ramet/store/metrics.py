@@ -69,23 +69,23 @@ def usage_in_project(tx: sa.Connection, project_id: str, since: datetime) -> dic
     return {row[0]: _usage(*row[1:]) for row in rows}
 
 
-def list_samples(tx: sa.Connection, subject: str, begin: datetime, end: datetime) -> list[Sample]:
-    """Return the samples of a subject from `begin` to before `end`, oldest first."""
-    own = (metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end)
-    rows = tx.execute(metric_sample.select().where(own, metric_sample.c.at < end).order_by(metric_sample.c.at))
-    return [Sample(row.at, row.measured) for row in rows]
+def list_samples(
+    tx: sa.Connection, subject: str, begin: datetime, end: datetime, part: timedelta | None = None
+) -> list[Sample]:
+    """Return the samples of a subject from `begin` to before `end`, oldest first; the last one in each `part` of it."""
+    own = (metric_sample.c.subject == subject) & (metric_sample.c.at >= begin) & (metric_sample.c.at < end)
+    query = metric_sample.select().where(own).order_by(metric_sample.c.at)
+    if part is not None:
+        lasts = _last_of_each(own, part)
+        query = query.join_from(metric_sample, lasts, lasts.c.at == metric_sample.c.at)
+    return [Sample(row.at, row.measured) for row in tx.execute(query)]
 
 
 def list_values(
     tx: sa.Connection, subject: str, key: str, begin: datetime, end: datetime, part: timedelta
 ) -> list[tuple[datetime, float]]:
     """Return a value of the samples of a subject, the last one in each part of the time, oldest first."""
-    micros = sa.type_coerce(metric_sample.c.at, sa.BigInteger)
-    length = part // timedelta(microseconds=1)
-    own = (metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end)
-    lasts = (
-        sa.select(sa.func.max(metric_sample.c.at).label("at")).where(own).group_by(micros - micros % length).subquery()
-    )
+    lasts = _last_of_each((metric_sample.c.subject == subject) & metric_sample.c.at.between(begin, end), part)
     value = metric_sample.c.measured[key].as_float()
     query = sa.select(metric_sample.c.at, value.label("value")).join(lasts, lasts.c.at == metric_sample.c.at)
     there = (metric_sample.c.subject == subject) & value.is_not(None)
@@ -114,6 +114,14 @@ def remove_old(tx: sa.Connection, now: datetime) -> None:
         other_micros >= micros - micros % _SLICE_MICROS,
     )
     tx.execute(metric_sample.delete().where(metric_sample.c.at < now - KEPT_WHOLE, earlier_in_slice))
+
+
+def _last_of_each(wanted: sa.ColumnElement[bool], part: timedelta) -> sa.Subquery:
+    """Return the time of the last wanted sample in each part of the time."""
+    micros = sa.type_coerce(metric_sample.c.at, sa.BigInteger)
+    length = part // timedelta(microseconds=1)
+    grouped = sa.select(sa.func.max(metric_sample.c.at).label("at")).where(wanted).group_by(micros - micros % length)
+    return grouped.subquery()
 
 
 def _lives(table: sa.Table) -> sa.ColumnElement[bool]:

@@ -1,27 +1,48 @@
 """The charts of a service's metrics."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from litestar import Response
+from litestar.params import FromQuery
 
 from ramet.console.context import ServiceId, SignedIn, read
 from ramet.console.rendering import page
-from ramet.console.views.charts import METRICS, chart
-from ramet.control.metrics import read_series
+from ramet.console.views.charts import METRICS, charts
+from ramet.control.metrics import read_together
 from ramet.control.services import get_service
 
-_SHOWN = timedelta(hours=1)
+_RANGES = {
+    "hour": ("hour", timedelta(hours=1)),
+    "6h": ("6 hours", timedelta(hours=6)),
+    "day": ("day", timedelta(days=1)),
+    "week": ("week", timedelta(days=7)),
+    "month": ("30 days", timedelta(days=30)),
+}
 _SHORTEST = timedelta(minutes=5)
+_BUCKETS = (60, 300, 900, 3600, 21_600)
+_MOST_POINTS = 170
 
 
 @read("/services/{service_id:str}/metrics", operation="getServiceMetricsSeries", sync_to_thread=True)
-def metrics_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
-    """Chart the last hour, or the time since a younger service was created."""
+def metrics_page(session: SignedIn, service_id: ServiceId, range: FromQuery[str] = "hour") -> Response[str]:
+    """Chart the last hour or a longer range, of a younger service the time since it was created."""
     service = get_service(session.plane, session.project_id, service_id)
     end = session.plane.clock()
-    begin = max(end - _SHOWN, min(service.created_at, end - _SHORTEST))
-    charts = [
-        chart(metric, read_series(session.plane, session.project_id, service.id, metric.name, begin, end, 60, None, {}))
-        for metric in METRICS
-    ]
-    return page("metrics.html", session, service=service, charts=[one for one in charts if one is not None])
+    chosen = range if range in _RANGES else "hour"
+    begin = max(end - _RANGES[chosen][1], min(service.created_at, end - _SHORTEST))
+    names = [metric.name for metric in METRICS]
+    found = read_together(session.plane, service.id, names, begin, end, _bucket_seconds(begin, end))
+    return page(
+        "metrics.html",
+        session,
+        service=service,
+        ranges=[(name, title) for name, (title, _) in _RANGES.items()],
+        chosen=chosen,
+        shown=charts(list(zip(METRICS, found, strict=True))),
+    )
+
+
+def _bucket_seconds(begin: datetime, end: datetime) -> int:
+    """Return the shortest buckets that are not more than a chart shows."""
+    seconds = (end - begin).total_seconds()
+    return next((one for one in _BUCKETS if seconds / one <= _MOST_POINTS), _BUCKETS[-1])

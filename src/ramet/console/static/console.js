@@ -16,7 +16,7 @@
     for (const time of root.querySelectorAll("time[datetime]")) {
       const d = new Date(time.dateTime);
       const style = time.dataset.style;
-      time.textContent = style === "clock" ? clock(d) : style === "ago" ? ago(d) : day(d) + " " + clock(d) + (style === "exact" ? (/\.\d+/.exec(time.dateTime) || [""])[0] : "");
+      time.textContent = style === "clock" ? clock(d) : style === "ago" ? ago(d) : style === "minute" ? day(d) + " " + clock(d).slice(0, 5) : day(d) + " " + clock(d) + (style === "exact" ? (/\.\d+/.exec(time.dateTime) || [""])[0] : "");
     }
   }
   /* RFC 3339 in the viewer's zone, to the millisecond */
