@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ramet.console.views.format import ago_text
-from ramet.console.views.lineage_tree import renumbered, tree, with_ancestors
+from ramet.console.views.lineage_tree import renumbered, scale_of, spans_of, tree, with_ancestors
 from ramet.console.views.operation_steps import grouped, steps_of
 from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
@@ -133,7 +133,7 @@ def test_a_tree_has_forks_below_their_parents_with_the_time_of_their_data() -> N
         _service("fork", 50, _origin("shop", "PITR", rfc3339(_at(20)))),
         _service("fork2", 60, _origin("fork", "NOW")),
     ]
-    nodes = tree(listed, _at(100))
+    nodes = tree(listed, scale_of(listed, _at(100), None))
     assert [(node.name, node.depth, node.parent_row) for node in nodes] == [
         ("shop", 0, None),
         ("fork", 1, 0),
@@ -145,7 +145,8 @@ def test_a_tree_has_forks_below_their_parents_with_the_time_of_their_data() -> N
 
 
 def test_a_deleted_parent_keeps_its_place() -> None:
-    nodes = tree([_service("one", 0, _origin("gone", "NOW")), _service("two", 1, _origin("gone", "NOW"))], _at(2))
+    listed = [_service("one", 0, _origin("gone", "NOW")), _service("two", 1, _origin("gone", "NOW"))]
+    nodes = tree(listed, scale_of(listed, _at(2), None))
     assert [(node.name, node.service is None, node.depth) for node in nodes] == [
         ("gone", True, 0),
         ("one", False, 1),
@@ -156,7 +157,19 @@ def test_a_deleted_parent_keeps_its_place() -> None:
 def test_a_chain_of_a_thousand_forks_is_drawn() -> None:
     listed = [_service("f0000", 0)]
     listed += [_service(f"f{n:04d}", n, _origin(f"f{n - 1:04d}", "NOW")) for n in range(1, 1000)]
-    assert [node.depth for node in tree(listed, _at(1000))] == list(range(1000))
+    assert [node.depth for node in tree(listed, scale_of(listed, _at(1000), None))] == list(range(1000))
+
+
+def test_the_last_part_of_a_lineage_has_what_is_older_at_its_left_edge() -> None:
+    listed = [_service("shop", 0), _service("fork", 110, _origin("shop", "PITR", rfc3339(_at(20))))]
+    whole = scale_of(listed, _at(120), None)
+    assert (whole.earliest, whole.latest) == (_at(0), _at(120))
+    assert [seconds for seconds, _ in spans_of(whole, None)] == [None, 3600]
+    assert [seconds for seconds, _ in spans_of(whole, 86_400)] == [None, 86_400, 3600]
+    shop, fork = tree(listed, scale_of(listed, _at(120), 3600))
+    assert (shop.x_created, fork.x_data, fork.shows_data) == (1.5, 1.5, False)
+    assert 80 < fork.x_created < 90
+    assert tree(listed, whole)[1].shows_data
 
 
 def test_search_results_in_the_lineage_keep_their_ancestors() -> None:
@@ -174,7 +187,7 @@ def test_search_results_in_the_lineage_keep_their_ancestors() -> None:
 
 def test_a_page_of_a_tree_counts_its_rows_from_zero() -> None:
     listed = [_service("root", 0)] + [_service(f"f{n:04d}", n, _origin("root", "NOW")) for n in range(1, 150)]
-    nodes = tree(listed, _at(1000))
+    nodes = tree(listed, scale_of(listed, _at(1000), None))
     assert [node.parent_row for node in renumbered(nodes[:100])] == [None] + [0] * 99
     rest = renumbered(nodes[100:])
     assert [(node.row, node.parent_row) for node in rest] == [(n, None) for n in range(50)]

@@ -11,12 +11,13 @@
   }
   function localize() {
     for (const mark of document.querySelectorAll("svg[data-step] [data-at]")) {
-      const { first, last, step } = mark.closest("svg").dataset;
+      const { first, last, step, left, right } = mark.closest("svg").dataset;
       const milli = step * 1000;
       const west = new Date(Number(mark.dataset.at)).getTimezoneOffset() * 60000;
       const at = Number(mark.dataset.at) + west - milli * Math.round(west / milli);
-      const x = (at - first) / (last - first) * 100;
-      mark.style.display = x < 0 || x > 100 ? "none" : "";
+      const share = (at - first) / (last - first);
+      const x = Number(left) + share * (right - left);
+      mark.style.display = share < 0 || share > 1 ? "none" : "";
       if (mark.tagName === "text") {
         mark.setAttribute("x", x + "%");
         mark.textContent = text(new Date(at), step, (last - first) / 1000);

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ramet.console.views.time_scale import TimeScale
 from ramet.model.fork import ForkStrategy, parse_target_time
@@ -10,6 +10,7 @@ from ramet.model.lineage import TreeRow, tree_rows
 from ramet.model.service import Origin, Service
 
 ROW_HEIGHT = 52
+SPANS = ((None, "all"), (30 * 86_400, "30 days"), (7 * 86_400, "week"), (86_400, "day"), (3600, "hour"))
 _LEFT_EDGE = 1.5
 _RIGHT_EDGE = 98.0
 
@@ -18,7 +19,8 @@ _RIGHT_EDGE = 98.0
 class Node:
     """A service in the picture, or a deleted parent (`service` is None). `x_…` are percent of the picture's width.
 
-    `x_data` is the time whose data a fork has, `x_created` when it was created. Rows count from 0.
+    `x_data` is the time whose data a fork has, `x_created` when it was created; both are at the left edge if that is
+    before the time shown, and then `shows_data` is false. Rows count from 0.
     """
 
     depth: int
@@ -29,6 +31,7 @@ class Node:
     data_as_of: datetime | None = None
     x_created: float = _LEFT_EDGE
     x_data: float | None = None
+    shows_data: bool = False
     parent_row: int | None = None
 
     @property
@@ -64,7 +67,22 @@ def with_ancestors(services: Sequence[Service], found: Sequence[Service]) -> lis
     return [service for service in services if service.id in kept]
 
 
-def tree(services: Sequence[Service], now: datetime) -> list[Node]:
+def scale_of(services: Sequence[Service], now: datetime, span_seconds: int | None) -> TimeScale:
+    """Return the scale from the first time of services, or the last `span_seconds`, until now."""
+    times = [at for service in services for at in (service.created_at, data_as_of(service)) if at is not None]
+    earliest = min(times, default=now)
+    if span_seconds is not None:
+        earliest = max(earliest, now - timedelta(seconds=span_seconds))
+    return TimeScale(earliest, now, _LEFT_EDGE, _RIGHT_EDGE)
+
+
+def spans_of(whole: TimeScale, span_seconds: int | None) -> Sequence[tuple[int | None, str]]:
+    """Return the periods to choose from: those that are shorter than the whole, and the one shown."""
+    seconds = (whole.latest - whole.earliest).total_seconds()
+    return [span for span in SPANS if span[0] is None or span[0] < seconds or span[0] == span_seconds]
+
+
+def tree(services: Sequence[Service], scale: TimeScale) -> list[Node]:
     """Return the nodes of services and of deleted parents, parents before their forks, older before younger."""
     known = {service.id for service in services}
     items: list[Service | Origin] = []
@@ -73,8 +91,6 @@ def tree(services: Sequence[Service], now: datetime) -> list[Node]:
             known.add(service.origin.service_id)
             items.append(service.origin)
         items.append(service)
-    times = [at for service in services for at in (service.created_at, data_as_of(service)) if at is not None]
-    scale = TimeScale(min(times, default=now), now, _LEFT_EDGE, _RIGHT_EDGE)
     return [_node(number, row, scale) for number, row in enumerate(tree_rows(items, _id_of, _parent_of))]
 
 
@@ -107,5 +123,6 @@ def _node(number: int, row: TreeRow[Service | Origin], scale: TimeScale) -> Node
         at,
         scale.x(service.created_at),
         None if at is None else scale.x(at),
+        at is not None and at >= scale.earliest,
         row.parent_row,
     )
