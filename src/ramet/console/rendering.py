@@ -14,13 +14,14 @@ from markupsafe import Markup
 from ramet import __version__
 from ramet.console.context import CurrentSession
 from ramet.console.static_files import asset_path
+from ramet.console.views.connections import connections, program_connections
 from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_text
 from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
-from ramet.endpoints import address, connection_uri, connection_variables, pooler_host
-from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
-from ramet.model.service import Service, is_down, restore_warning, shown_status, status_of, status_reason
+from ramet.endpoints import address, pooler_host
+from ramet.model.replica_set import replica_status, replica_status_reason
+from ramet.model.service import is_down, restore_warning, shown_status, status_of, status_reason
 from ramet.model.timestamps import rfc3339
 from ramet.model.warm_forks import pool_of
 from ramet.restores.verbs import may_restore
@@ -94,17 +95,6 @@ def _time_or_text(text: str) -> str:
         return text
 
 
-def connections(service: Service | ReplicaSet, tls: bool) -> list[tuple[str, str, str]]:
-    """Return (id, title, text) of each way to connect to a service or a read replica set."""
-    uri = connection_uri(service.host, service.port, tls=tls)
-    env = connection_variables(service.host, service.port, tls=tls)
-    ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
-    if service.pooler_port is not None:
-        host = pooler_host(service.host, service.id)
-        ways.append(("pool", "pool", connection_uri(host, service.pooler_port, tls=tls)))
-    return ways
-
-
 @cache
 def _environment() -> Environment:
     loader = FileSystemLoader(str(files("ramet.console").joinpath("templates")))
@@ -123,6 +113,7 @@ def _environment() -> Environment:
         replica_status,
         replica_status_reason,
         connections,
+        program_connections,
         steps_of,
         title_of,
         seconds_of,
