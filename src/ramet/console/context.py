@@ -22,6 +22,8 @@ from ramet.control.sessions import Sessions
 from ramet.model.rights import not_allowed
 from ramet.model.session import Session
 from ramet.redaction import shown_fields
+from ramet.workbench.running import Desk
+from ramet.workbench.sessions import Workbench
 
 COOKIE = "ramet_session"
 _NOT_STRIPPED = ("password",)
@@ -44,6 +46,8 @@ class ConsoleContext:
     feed: ChangeFeed
     disk_usage: DiskUsage
     reference: Callable[[], Sequence[tuple[str, str, str]]]
+    workbench: Workbench = field(default_factory=Workbench)
+    desk: Desk = field(default_factory=Desk)
 
 
 @dataclass(frozen=True)

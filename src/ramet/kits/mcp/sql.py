@@ -7,13 +7,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
 from psycopg.types.string import TextLoader
 
 from ramet.api.schemas.services import Service
 from ramet.errors import Error, Failed, Invalid
 from ramet.kits.mcp.callers import Caller
+from ramet.workbench.statements import prepared_columns
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
@@ -47,7 +46,7 @@ def open_session(caller: Caller, service: Service, seconds: float, *, read_only:
 
 def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -> dict[str, Any]:
     """Run one statement, and return its columns and rows for JSON; what is beyond the limits is left out."""
-    columns = _columns_of(session, statement)
+    columns = [one.name for one in prepared_columns(session, statement)]
     if not columns:
         return {"status": session.execute(statement.encode(), prepare=True).statusmessage}
     rows, is_cut = _rows_of(session, statement, most_rows)
@@ -55,19 +54,6 @@ def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -
     if is_cut:
         found["truncated"] = f"There are more rows than these {len(rows)}: narrow the query, or aggregate in SQL."
     return found
-
-
-def _columns_of(session: psycopg.Connection, statement: str) -> list[str]:
-    """Return the names of the columns that a statement returns; none for one that returns no rows.
-
-    PostgreSQL prepares one statement at a time: no second one can stand behind a COMMIT.
-    """
-    if "\0" in statement:
-        raise Invalid("STATEMENT_REFUSED", "The statement contains a character with the code zero", "Leave it out.")
-    for made in (session.pgconn.prepare(b"", statement.encode()), session.pgconn.describe_prepared(b"")):
-        if made.status != ExecStatus.COMMAND_OK:
-            raise error_from_result(made)
-    return [(made.fname(n) or b"").decode() for n in range(made.nfields)]
 
 
 def _rows_of(session: psycopg.Connection, statement: str, most_rows: int) -> tuple[list[list[Any]], bool]:

@@ -1,0 +1,169 @@
+"""The SQL editor of a service: one statement at a time, which reads unless it is asked to write."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from litestar import Response, post
+from litestar.params import FromQuery
+
+from ramet import acting
+from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
+from ramet.console.error_pages import form_status
+from ramet.console.rendering import HEADERS, page
+from ramet.console.views.forms import Form, InvalidField, confirm, new_key, refused
+from ramet.console.views.sql import as_csv, file_name
+from ramet.control.recording import UNRECORDED
+from ramet.control.services import get_service
+from ramet.endpoints import DATABASE
+from ramet.errors import Error, Forbidden, Invalid, TooLarge
+from ramet.model.environment import Environment
+from ramet.model.service import Service
+from ramet.model.statement_text import without_literals
+from ramet.redaction import shown_fields
+from ramet.workbench.catalog import catalog_session, list_databases
+from ramet.workbench.logins import may_write
+from ramet.workbench.sessions import Limits, Place
+from ramet.workbench.statements import (
+    EXPLAIN,
+    TEXTS,
+    Amount,
+    Complaint,
+    Result,
+    StatementRefused,
+    complaint_of,
+    run,
+)
+
+ROWS = (100, 1000)
+SECONDS = (10, 60, 300)
+_CSV = Amount(100_000, cells=None, value_bytes=None, all_bytes=None)
+_FIRST = {"database": DATABASE, "rows": str(ROWS[0]), "seconds": str(SECONDS[0])}
+
+
+@read("/services/{service_id:str}/sql", operation="createLogin", sync_to_thread=True)
+def sql_page(
+    session: SignedIn, service_id: ServiceId, database: FromQuery[str] = DATABASE, sql: FromQuery[str] = ""
+) -> Response[str]:
+    """Show the editor; the query may give it a statement, which is not run."""
+    service = get_service(session.plane, session.project_id, service_id)
+    return _page(session, service, Form({**_FIRST, "database": database, "sql": sql}))
+
+
+@post("/services/{service_id:str}/sql", operation="createLogin", sync_to_thread=True, status_code=200, opt=UNRECORDED)
+def run_statement(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str]:
+    """Run, explain or cancel a statement. Only one that may write is recorded, before it begins."""
+    fields = {**fields, "sql": fields.get("sql", "").replace("\r\n", "\n")}
+    acting.note(fields=shown_fields({**fields, "sql": without_literals(fields["sql"])}))
+    service = get_service(session.plane, session.project_id, service_id)
+    action = fields.get("action", "run")
+    if action == "cancel":
+        return _cancelled(session, service, fields)
+    try:
+        result = _run(session, service, fields, action)
+    except StatementRefused as error:
+        return _page(session, service, Form(fields), complaint=error.complaint, status_code=form_status(error))
+    except Error as error:
+        return _page(session, service, refused(fields, error), status_code=form_status(error))
+    if action == "csv":
+        return _file(service, result)
+    return _page(session, service, Form(fields), result=result)
+
+
+def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], action: str) -> Result:
+    writes = fields.get("write") == "yes"
+    if writes:
+        acting.note(verb="runStatement", subject=service.id)
+    statement, key = fields.get("sql", ""), fields.get("key", "")
+    if not statement:
+        raise InvalidField("sql", "Enter a statement")
+    if not key:
+        raise Invalid("INVALID_FIELD", "key is missing", "Open the form again.")
+    seconds, rows = _choice(fields, "seconds", SECONDS), _choice(fields, "rows", ROWS)
+    commits = writes and action == "run"
+    if writes:
+        _check_writing(session, service, fields, action)
+    place = Place(session.plane, service, fields.get("database") or DATABASE)
+    with session.context.desk.running(session.digest, key, once=commits) as running:
+        if commits:
+            session.plane.record("started")
+        with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
+            running.begin_in(inside)
+            if action == "explain":
+                return _explained(lambda text: run(inside, text, Amount(rows), writes=False), statement)
+            return run(inside, statement, _CSV if action == "csv" else Amount(rows), writes=commits)
+
+
+def _explained(run_it: Any, statement: str) -> Result:
+    """Return the plan of a statement; positions in errors are those in the statement itself."""
+    try:
+        found: Result = run_it(EXPLAIN + statement)
+    except StatementRefused as error:
+        if error.__cause__ is None:
+            raise
+        raise StatementRefused(complaint_of(error.__cause__, statement, len(EXPLAIN))) from error.__cause__  # type: ignore[arg-type]
+    return found
+
+
+def _check_writing(session: CurrentSession, service: Service, fields: Mapping[str, str], action: str) -> None:
+    if not may_write(session.key):
+        raise Forbidden("FORBIDDEN", f"A key with the role {session.key.role} may only read", "Leave the tick out.")
+    if action == "run" and service.environment is Environment.PROD:
+        confirm(service.name, fields)
+
+
+def _choice(fields: Mapping[str, str], name: str, allowed: Sequence[int]) -> int:
+    text = fields.get(name, str(allowed[0]))
+    if text not in [str(one) for one in allowed]:
+        raise InvalidField(name, "Choose one of the list")
+    return int(text)
+
+
+def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, str]) -> Response[str]:
+    was_running = session.context.desk.cancel(session.digest, fields.get("key", ""))
+    done = "The statement is being cancelled." if was_running else "No statement of this form is running."
+    return _page(session, service, Form(fields), done=done)
+
+
+def _file(service: Service, result: Result) -> Response[str]:
+    if result.is_cut:
+        raise TooLarge("RESULT_TOO_LARGE", f"The result has more than {_CSV.rows} rows", "Select fewer rows.")
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file_name(service.name)}"'}
+    return Response(as_csv(result), media_type="text/csv", headers=headers)
+
+
+def _page(
+    session: CurrentSession,
+    service: Service,
+    form: Form,
+    *,
+    result: Result | None = None,
+    complaint: Complaint | None = None,
+    done: str = "",
+    status_code: int = 200,
+) -> Response[str]:
+    databases, problem = _databases(session, service)
+    return page(
+        "sql.html",
+        session,
+        service=service,
+        form=form,
+        databases=list(dict.fromkeys([*databases, form["database"] or DATABASE])),
+        problem=problem,
+        key=new_key(),
+        may_write=may_write(session.key),
+        rows=ROWS,
+        seconds=SECONDS,
+        result=result,
+        complaint=complaint,
+        done=done,
+        status_code=status_code,
+    )
+
+
+def _databases(session: CurrentSession, service: Service) -> tuple[Sequence[str], str]:
+    """Return the databases of a service, or why they cannot be listed."""
+    try:
+        with catalog_session(session.context.workbench, Place(session.plane, service, DATABASE)) as inside:
+            return list_databases(inside), ""
+    except Error as error:
+        return (), str(error)

@@ -1,0 +1,1 @@
+"""SQL of people in the databases of services, within limits: statements, tables, and what differs between schemas."""

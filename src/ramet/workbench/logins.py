@@ -1,0 +1,81 @@
+"""The logins that the console works with in services: made for the key that is signed in, and used for a while."""
+
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from ramet import acting
+from ramet.control import logins
+from ramet.control.logins import NewLogin
+from ramet.control.plane import Plane
+from ramet.errors import Error, Forbidden
+from ramet.model.keys import ApiKey
+from ramet.model.rights import Role
+from ramet.model.service import Service
+
+_SECONDS = 900
+_RENEWED_BEFORE = timedelta(seconds=360)  # the longest statement ends before its login does
+_MOST_OF_KEY = 6  # of the 20 that it may have
+
+
+def may_write(key: ApiKey) -> bool:
+    """Tell whether the logins of a key can have the rights of the admin."""
+    return key.role is not Role.VIEWER
+
+
+@dataclass(frozen=True)
+class KeptLogins:
+    """The logins that this process has made, with their passwords, which are kept nowhere else."""
+
+    _kept: OrderedDict[tuple[str, str, bool], NewLogin] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def of_caller(self, plane: Plane, service: Service, *, writes: bool) -> NewLogin:
+        """Return a login of the caller in a service that it sees, with the rights of the admin if it `writes`.
+
+        Raises Forbidden where the caller may only read, and what `create_login` raises.
+        """
+        caller = plane.caller
+        if caller is None or (writes and not may_write(caller)):
+            raise Forbidden("FORBIDDEN", "This key may only read", "Use a key with another role.")
+        name = (caller.public_key, service.id, writes)
+        with self._lock:
+            found = self._kept.get(name)
+            if found is not None and found.login.expires_at - _RENEWED_BEFORE > plane.clock():
+                self._kept.move_to_end(name)
+                return found
+        made = _make(plane, service, writes=writes)
+        with self._lock:
+            self._kept[name] = made
+        self._give_up(plane, caller.public_key)
+        return made
+
+    def forget(self, plane: Plane, service: Service, *, writes: bool) -> None:
+        """Forget a login that a server does not know: its data was replaced."""
+        if plane.caller is not None:
+            with self._lock:
+                self._kept.pop((plane.caller.public_key, service.id, writes), None)
+
+    def _give_up(self, plane: Plane, public_key: str) -> None:
+        """Revoke those of a key that were not used for longest: it may need its number of logins elsewhere."""
+        with self._lock:
+            over = {name: one for name, one in self._kept.items() if one.login.expires_at <= plane.clock()}
+            own = [name for name in self._kept if name[0] == public_key and name not in over]
+            over |= {name: self._kept[name] for name in own[:-_MOST_OF_KEY]}
+            for name in over:
+                del self._kept[name]
+        for one in over.values():
+            if one.login.public_key == public_key:
+                with suppress(Error):
+                    logins.revoke_login(plane, plane.caller.project_id, one.login.service_id, one.login.role)  # type: ignore[union-attr]
+
+
+def _make(plane: Plane, service: Service, *, writes: bool) -> NewLogin:
+    """Make a login; the audit has an entry for it, whatever the request is that needs it."""
+    act = acting.current()
+    fields = {"ttl_seconds": _SECONDS, "read_only": not writes}
+    own = act and replace(act, verb="createLogin", subject=service.id, fields=fields, recorded=None)
+    with acting.acting(own):
+        return logins.create_login(plane, service.project_id, service.id, _SECONDS, read_only=not writes)

@@ -1,0 +1,101 @@
+"""A way to a server that ends when too much has come through it, or when it has been open for too long.
+
+libpq keeps a whole row in memory however large it is, and a statement can catch its cancellation: neither can be
+bounded by what is on either side of the connection.
+"""
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+_CHUNK = 64 * 1024
+_LOOPBACK = "127.0.0.1"
+_CONNECT_SECONDS = 30
+
+
+class Relay:
+    """Listens on loopback for one client of a server, and passes bytes on: also those of its requests to cancel.
+
+    What is encrypted stays so. `ended_by` says what has ended it: "size", "time", or nothing yet.
+    """
+
+    def __init__(self, host: str, port: int, most_bytes: int, seconds: float) -> None:
+        self.ended_by = ""
+        self._address = (host, port)
+        self._left = most_bytes
+        self._sockets: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._listener = socket.create_server((_LOOPBACK, 0))
+        self._timer = threading.Timer(seconds, self._end, ("time",))
+        self._timer.daemon = True
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return _LOOPBACK, self._listener.getsockname()[1]
+
+    def __enter__(self) -> "Relay":
+        self._timer.start()
+        _begin(self._accept)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._timer.cancel()
+        self._end("")
+
+    def _end(self, reason: str) -> None:
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over, self.ended_by = True, reason
+            for each in (self._listener, *self._sockets):
+                _shut(each)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                _begin(self._join, client)
+
+    def _join(self, client: socket.socket) -> None:
+        with client, suppress(OSError), socket.create_connection(self._address, _CONNECT_SECONDS) as server:
+            server.settimeout(None)
+            with self._lock:
+                if self._is_over:
+                    return
+                self._sockets |= {client, server}
+            back = _begin(self._pass_back, server, client)
+            _pass(client, server)
+            back.join()
+            with self._lock:
+                self._sockets -= {client, server}
+
+    def _pass_back(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(_CHUNK):
+                self._left -= len(data)
+                if self._left < 0:
+                    self._end("size")
+                client.sendall(data)
+        _shut(client)
+
+
+def _pass(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(_CHUNK):
+            sink.sendall(data)
+    _shut(sink)
+
+
+def _shut(one: socket.socket) -> None:
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+
+
+def _begin(function: object, *arguments: object) -> threading.Thread:
+    made = threading.Thread(target=function, args=arguments, daemon=True)  # type: ignore[arg-type]
+    made.start()
+    return made

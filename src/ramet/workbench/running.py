@@ -1,0 +1,81 @@
+"""The statements that run now in this process: how many there may be, who may cancel which, and which form sent one."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import psycopg
+
+from ramet.errors import Exhausted, WrongState
+
+_MOST, _MOST_OF_OWNER = 8, 3
+_MOST_SPENT = 10_000
+
+
+@dataclass
+class Running:
+    """A statement that runs, or is about to."""
+
+    session: psycopg.Connection | None = None
+    is_cancelled: bool = False
+
+    def begin_in(self, session: psycopg.Connection) -> None:
+        """Say in which session it runs. Raises WrongState if it was cancelled before."""
+        self.session = session
+        if self.is_cancelled:
+            raise WrongState("STATEMENT_CANCELLED", "The statement was cancelled before it began")
+
+    def cancel(self) -> None:
+        """Ask the server to cancel it."""
+        self.is_cancelled = True
+        if self.session is not None:
+            with suppress(psycopg.Error):
+                self.session.cancel_safe(timeout=5)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Statements by their owner, such as a session in a browser, and the key of the form that sent them."""
+
+    _running: dict[tuple[str, str], Running] = field(default_factory=dict)
+    _spent: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def running(self, owner: str, key: str, *, once: bool) -> Iterator[Running]:
+        """Let a statement run. Raises Exhausted, and WrongState for a form that ran, or runs already if `once`."""
+        name, run = (owner, key), Running()
+        with self._lock:
+            self._check(name, once=once)
+            self._running[name] = run
+        try:
+            yield run
+        finally:
+            with self._lock:
+                self._running.pop(name, None)
+
+    def cancel(self, owner: str, key: str) -> bool:
+        """Cancel a statement, and tell whether it was running."""
+        with self._lock:
+            run = self._running.get((owner, key))
+        if run is not None:
+            run.cancel()
+        return run is not None
+
+    def _check(self, name: tuple[str, str], *, once: bool) -> None:
+        if name in self._running or (once and name in self._spent):
+            raise WrongState(
+                "SENT_TWICE",
+                "This form was sent before, and its statement is running or was run",
+                "Look what it did, then send this form to run it again.",
+            )
+        own = sum(1 for owner, _ in self._running if owner == name[0])
+        if own >= _MOST_OF_OWNER or len(self._running) >= _MOST:
+            wrong = f"{own} of your statements and {len(self._running)} of all are running, which is the maximum"
+            raise Exhausted("TOO_MANY_STATEMENTS", wrong, "Wait until one of them ends, or cancel it.")
+        if once:
+            self._spent[name] = None
+            while len(self._spent) > _MOST_SPENT:
+                self._spent.popitem(last=False)

@@ -1,0 +1,124 @@
+"""Sessions in the databases of services, as a login of the key that is signed in: within limits of time and size."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.abc import AdaptContext
+
+from ramet.control.plane import Plane
+from ramet.endpoints import ADMIN, ssl_mode
+from ramet.errors import Error, TooLarge, Unavailable
+from ramet.model.service import Service
+from ramet.workbench.logins import KeptLogins
+from ramet.workbench.relay import Relay
+
+MOST_BYTES = 16 * 1024**2
+_GRACE_SECONDS = 30
+_REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a session works, and how much it reads; `search_path` is there instead of that of the database."""
+
+    seconds: int
+    most_bytes: int = MOST_BYTES
+    search_path: str | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database of a service that the caller of `plane` sees."""
+
+    plane: Plane = field(repr=False)
+    service: Service
+    database: str
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Opens sessions. `connect` is psycopg's."""
+
+    logins: KeptLogins = field(default_factory=KeptLogins)
+    connect: Callable[..., psycopg.Connection] = psycopg.connect
+
+    @contextmanager
+    def session(
+        self, place: Place, limits: Limits, *, writes: bool = False, context: AdaptContext | None = None
+    ) -> Iterator[psycopg.Connection]:
+        """Yield a session, whose role cannot write unless it `writes`; it begins no transaction.
+
+        Raises Unavailable where there is none, TooLarge and Unavailable when its limits end it, and psycopg's errors.
+        """
+        service = place.service
+        relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
+        try:
+            with relay, ExitStack() as stack:
+                yield stack.enter_context(self._open(place, relay, limits, writes=writes, context=context))
+        except (psycopg.Error, Error) as error:
+            if relay.ended_by == "size":
+                raise TooLarge(
+                    "RESULT_TOO_LARGE",
+                    f"The result is larger than {limits.most_bytes // 1024**2} MiB",
+                    "Select fewer rows or columns, or only the beginning of large values: left(column, 1000).",
+                ) from error
+            if relay.ended_by == "time":
+                wrong = f"The statement did not end within {limits.seconds} seconds, nor when it was cancelled"
+                raise Unavailable("STATEMENT_ABANDONED", wrong, "Its session was closed.") from error
+            raise
+
+    def _open(
+        self, place: Place, relay: Relay, limits: Limits, *, writes: bool, context: AdaptContext | None
+    ) -> psycopg.Connection:
+        options = _options(limits, writes=writes)
+        try:
+            try:
+                return self._connect(place, relay, options, writes=writes, context=context)
+            except psycopg.OperationalError as error:
+                if _REFUSED_PASSWORD not in (error.sqlstate or "") and "authentication failed" not in str(error):
+                    raise
+            self.logins.forget(place.plane, place.service, writes=writes)
+            return self._connect(place, relay, options, writes=writes, context=context)
+        except psycopg.Error as error:
+            said = str(error).strip().rpartition("failed: ")[2]  # what precedes it is the address of the relay
+            wrong = f"{place.service.name} accepts no session in {place.database[:64]!r}: {said}"
+            raise Unavailable("NO_SESSION", wrong, "Try again later.") from error
+
+    def _connect(
+        self, place: Place, relay: Relay, options: str, *, writes: bool, context: AdaptContext | None
+    ) -> psycopg.Connection:
+        """Connect by way of the relay. The server must prove that it knows the password, over this very TLS session."""
+        service, made = place.service, self.logins.of_caller(place.plane, place.service, writes=writes)
+        tls = place.plane.backend.host.has_tls(service.pg_major)
+        host, port = relay.address
+        return self.connect(
+            host=service.host,
+            hostaddr=host,
+            port=port,
+            user=made.login.role,
+            password=made.password.reveal(),
+            dbname=place.database,
+            sslmode=ssl_mode(tls),
+            channel_binding="require" if tls else "prefer",
+            require_auth="scram-sha-256",
+            gssencmode="disable",
+            application_name="ramet console",
+            client_encoding="UTF8",
+            connect_timeout=30,
+            autocommit=True,
+            options=options,
+            context=context,
+        )
+
+
+def _options(limits: Limits, *, writes: bool) -> str:
+    settings = {
+        "statement_timeout": f"{limits.seconds}s",
+        "idle_in_transaction_session_timeout": "60s",
+        "client_connection_check_interval": "5s",
+        **({"role": ADMIN} if writes else {"default_transaction_read_only": "on"}),
+        **({} if limits.search_path is None else {"search_path": limits.search_path}),
+    }
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())

@@ -1,0 +1,249 @@
+"""One SQL statement: its columns and rows as text, within limits, or what PostgreSQL has to say against it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import capabilities, generators
+from psycopg.adapt import AdaptersMap, Buffer, Loader
+from psycopg.errors import Diagnostic, error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+
+from ramet.errors import Invalid
+
+EXPLAIN = "EXPLAIN "
+_CHUNK_ROWS = 64
+_MOST_NOTICES = 20
+_LONGEST_NOTICE = 1000
+_TYPES = """
+SELECT pg_catalog.format_type(o, m)
+FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.oid[]), pg_catalog.unnest(%s::pg_catalog.int4[])) AS f (o, m)
+"""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much of a result is kept: rows, cells, bytes of one value, and bytes of all. None: whatever comes."""
+
+    rows: int
+    cells: int | None = 20_000
+    value_bytes: int | None = 2_000
+    all_bytes: int | None = 1_000_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a result."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value as text; of one that is cut off, `bytes` is what it has altogether."""
+
+    text: str
+    bytes: int
+    is_cut: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Row = Sequence[Value | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a statement returned. One without columns returns no rows, and has the `status` of a command."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    is_cut: bool
+    status: str
+    notices: Sequence[str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What PostgreSQL says of a statement. `line`, `column` and `excerpt` say where, if it knows; from 1."""
+
+    sqlstate: str
+    message: str
+    detail: str = ""
+    hint: str = ""
+    context: str = ""
+    line: int = 0
+    column: int = 0
+    excerpt: str = ""
+
+
+class StatementRefused(Invalid):
+    """PostgreSQL did not carry out a statement."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        where = f", {complaint.sqlstate}" if complaint.sqlstate else ""
+        super().__init__(
+            "STATEMENT_REFUSED", f"PostgreSQL refused the statement{where}: {complaint.message}", complaint.hint
+        )
+        self.complaint = complaint
+
+
+class _Text(Loader):
+    """Every value as PostgreSQL writes it, whatever its type; what is not UTF-8 is replaced."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="replace")
+
+
+def _texts() -> AdaptersMap:
+    """Return adapters with which every value is a text."""
+    found = AdaptersMap(psycopg.adapters)
+    for oid in {0, *(oid for known in psycopg.adapters.types for oid in (known.oid, known.array_oid))}:
+        found.register_loader(oid, _Text)
+    return found
+
+
+TEXTS = _texts()
+"""The context of sessions whose results are shown."""
+
+
+def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: bool) -> Result:
+    """Run one statement: in a read-only transaction, or, if it `writes`, in one that commits by itself.
+
+    Raises StatementRefused.
+    """
+    notices: list[str] = []
+    session.add_notice_handler(lambda one: _note(one, notices))
+    session.autocommit = writes
+    session.read_only = None if writes else True
+    begun = time.monotonic()
+    try:
+        oids, columns = prepared_columns(session, statement), []
+        if oids:
+            columns = _columns(session, oids)
+            rows, is_cut = _rows(session, statement, amount, len(columns), drains=writes)
+            status = ""
+        else:
+            rows, is_cut = [], False
+            status = session.execute(statement.encode(), prepare=True).statusmessage or ""
+    except psycopg.Error as error:
+        raise StatementRefused(complaint_of(error, statement)) from error
+    return Result(columns, rows, is_cut, status, notices, time.monotonic() - begun)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A column as the server describes it."""
+
+    name: str
+    oid: int = field(default=0)
+    modifier: int = field(default=-1)
+
+
+def prepared_columns(session: psycopg.Connection, statement: str) -> list[Described]:
+    """Return the columns that a statement returns; none for one that returns no rows. Raises Invalid, psycopg's errors.
+
+    PostgreSQL prepares one statement at a time: no second one can stand behind a COMMIT.
+    """
+    if "\0" in statement:
+        raise Invalid("STATEMENT_REFUSED", "The statement contains a character with the code zero", "Leave it out.")
+    session.pgconn.send_prepare(b"", statement.encode())
+    _sent(session)
+    session.pgconn.send_describe_prepared(b"")
+    made = _sent(session)
+    return [
+        Described((made.fname(n) or b"").decode(errors="replace"), made.ftype(n), made.fmod(n))
+        for n in range(made.nfields)
+    ]
+
+
+def _sent(session: psycopg.Connection) -> PGresult:
+    """Return the answer to what was sent. Waiting in libpq instead would stop all threads of this process."""
+    made = session.wait(generators.execute(session.pgconn))[-1]
+    if made.status != ExecStatus.COMMAND_OK:
+        raise error_from_result(made)
+    return made
+
+
+def complaint_of(error: psycopg.Error, statement: str, before: int = 0) -> Complaint:
+    """Return what PostgreSQL says of a statement, which it got after `before` other characters."""
+    diag = error.diag
+    said = diag.message_primary or str(error).strip()
+    line, column, excerpt = _place(statement, diag, before)
+    return Complaint(
+        error.sqlstate or "",
+        said,
+        diag.message_detail or "",
+        diag.message_hint or "",
+        _shortened(diag.context or ""),
+        line,
+        column,
+        excerpt,
+    )
+
+
+def _place(statement: str, diag: Diagnostic, before: int) -> tuple[int, int, str]:
+    position = int(diag.statement_position or 0) - before
+    if not 0 < position <= len(statement) + 1:
+        return 0, 0, ""
+    start = statement.rfind("\n", 0, position - 1) + 1
+    column = position - start
+    end = statement.find("\n", position - 1)
+    text = statement[start : len(statement) if end < 0 else end].replace("\t", " ")
+    left = max(0, column - 40)
+    return statement.count("\n", 0, position - 1) + 1, column, f"{text[left : left + 80]}\n{' ' * (column - left - 1)}^"
+
+
+def _columns(session: psycopg.Connection, found: Sequence[Described]) -> list[Column]:
+    oids, modifiers = [one.oid for one in found], [one.modifier for one in found]
+    types = session.execute(_TYPES, (oids, modifiers)).fetchall()
+    return [Column(one.name, str(name)) for one, (name,) in zip(found, types, strict=True)]
+
+
+def _rows(
+    session: psycopg.Connection, statement: str, amount: Amount, width: int, *, drains: bool
+) -> tuple[list[Row], bool]:
+    """Return the rows of a statement, and whether some are left out; with `drains` it runs to its end all the same."""
+    rows: list[Row] = []
+    most, left, is_cut = _most_rows(amount, width), amount.all_bytes, False
+    for row in _streamed(session, statement):
+        if len(rows) < most and (left is None or left > 0):
+            shown = [_shown(value, amount.value_bytes) for value in row]
+            rows.append(shown)
+            left = None if left is None else left - sum(len(one.text) for one in shown if one)
+        else:
+            is_cut = True
+            if not drains:
+                break
+    return rows, is_cut
+
+
+def _streamed(session: psycopg.Connection, statement: str) -> Iterator[Sequence[str | None]]:
+    with session.cursor() as cursor:
+        yield from cursor.stream(statement.encode(), size=_CHUNK_ROWS if capabilities.has_stream_chunked() else 1)
+
+
+def _most_rows(amount: Amount, width: int) -> int:
+    return amount.rows if amount.cells is None else max(1, min(amount.rows, amount.cells // width))
+
+
+def _shown(text: str | None, most: int | None) -> Value | None:
+    if text is None:
+        return None
+    if most is None or len(text) <= most:
+        return Value(text, len(text))
+    return Value(text[:most], len(text.encode()), is_cut=True)
+
+
+def _note(said: Diagnostic, notices: list[str]) -> None:
+    if len(notices) < _MOST_NOTICES:
+        notices.append(_shortened(f"{said.severity}: {said.message_primary}"))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_NOTICE else f"{text[:_LONGEST_NOTICE]}…"
