@@ -136,7 +136,7 @@ def _reachable(signed: Signed, page: str) -> set[str]:
         linked = {at for text in texts for at in re.findall(r'(?:href|action|hx-get)="(/console/[^"#?]*)', text)}
         found = {at for at in linked if "/static/" not in at and not at.endswith(".css")} - known
         known |= found
-    return {path for path in known if path != "/console/sign-out"}
+    return {path for path in known if not path.endswith(("/sign-out", "/revoke"))}
 
 
 def test_who_may_not_fork_or_create_sees_no_button_for_that(
