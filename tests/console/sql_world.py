@@ -102,7 +102,7 @@ class SqlWorld:
 def open_sql_world(world: World, server: Server) -> Iterator[SqlWorld]:
     console = open_console(world.plane, world.projects, b"k" * 32, lambda: {"paths": {}})
     object.__setattr__(console.context, "workbench", Workbench(connect=server.connect))
-    port = urlsplit(server.url).port
+    port = int(urlsplit(server.url).port or 0)
     with (
         pytest.MonkeyPatch.context() as patch,
         application(world.plane, world.projects, console) as app,

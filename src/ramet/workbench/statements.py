@@ -164,7 +164,7 @@ def prepared_columns(session: psycopg.Connection, statement: str) -> list[Descri
 
 def _sent(session: psycopg.Connection) -> PGresult:
     """Return the answer to what was sent. Waiting in libpq instead would stop all threads of this process."""
-    made = session.wait(generators.execute(session.pgconn))[-1]
+    made: PGresult = session.wait(generators.execute(session.pgconn))[-1]
     if made.status != ExecStatus.COMMAND_OK:
         raise error_from_result(made)
     return made
