@@ -30,7 +30,7 @@ from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.site import Exposure, Site
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 
 _MB = 100

@@ -27,7 +27,8 @@ from ramet.control.projects import Projects
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import Origin, Service, ServiceType
+from ramet.model.service import Origin, Service
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.store import services
 from ramet.store.database import Store

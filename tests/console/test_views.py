@@ -14,7 +14,8 @@ from ramet.model.gaps import Gap
 from ramet.model.operation_record import Event, OperationRecord
 from ramet.model.passwords import Secret
 from ramet.model.restore_window import RestoreSettings, RestoreWindow
-from ramet.model.service import Origin, Service, ServiceType
+from ramet.model.service import Origin, Service
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus

@@ -8,7 +8,7 @@ import pytest
 
 from ramet.errors import Failed, Invalid
 from ramet.machine.installation import Installation, Installations, find_installations, probe
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 
 def test_installations_of_the_host_come_before_the_wheel() -> None:

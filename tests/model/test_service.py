@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from ramet.errors import Invalid
 from ramet.model.environment import Environment
+from ramet.model.names import check_name, fork_name
 from ramet.model.passwords import Secret
-from ramet.model.service import Service, ServiceType, check_name, fork_name, is_visible, status_of, status_reason
+from ramet.model.service import Service, is_visible, status_of, status_reason
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 

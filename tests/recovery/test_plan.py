@@ -13,7 +13,7 @@ from ramet.control import replica_sets, services
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.errors import Failed, Invalid
 from ramet.model.gaps import Gap
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.recovery.contents import Contents, Holding, read_contents
 from ramet.recovery.plan import make_plan

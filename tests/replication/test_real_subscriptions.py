@@ -16,7 +16,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from tests.backends.local.forks import make_backend, paths_of, recover, run
 from tests.backends.local.hosts import connect, new_server
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source

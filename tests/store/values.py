@@ -11,7 +11,8 @@ from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
-from ramet.model.service import Service, ServiceType
+from ramet.model.service import Service
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.store import projects, services

@@ -6,7 +6,7 @@ from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.upstream import FollowMethod
 
 

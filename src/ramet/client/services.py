@@ -9,7 +9,7 @@ from ramet.client.connection import Connection, given
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.wal_level import WalLevel
 
 

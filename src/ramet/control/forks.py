@@ -24,10 +24,11 @@ from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, WrongState
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
+from ramet.model.names import check_name, fork_name, suffixed
 from ramet.model.parameters import parameters_of, with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
-from ramet.model.service import Origin, Service, check_name, fork_name, is_down, status_of, suffixed
+from ramet.model.service import Origin, Service, is_down, status_of
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status

@@ -24,9 +24,10 @@ from ramet.model.keys import (
     new_secret,
     opened,
 )
+from ramet.model.names import check_name
 from ramet.model.passwords import Secret
 from ramet.model.rights import Role
-from ramet.model.service import check_name, is_visible
+from ramet.model.service import is_visible
 from ramet.model.timestamps import rfc3339
 from ramet.store import keys, services, sessions
 from ramet.store.database import Store

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.ids import is_id
+from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import set_is_visible
-from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of, suffixed
+from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import operations, replica_sets, services

@@ -9,8 +9,8 @@ from ramet import acting
 from ramet.control.keys import Keys
 from ramet.errors import NotFound
 from ramet.ids import new_id
+from ramet.model.names import check_name
 from ramet.model.project import Project, ProjectLimits, check_limits
-from ramet.model.service import check_name
 from ramet.store import projects
 
 

@@ -14,9 +14,10 @@ from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
+from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
-from ramet.model.service import Service, check_name, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set

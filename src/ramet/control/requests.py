@@ -10,7 +10,8 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.labels import check_labels
 from ramet.model.life_span import UNLIMITED, LifeTerms, granted
 from ramet.model.passwords import Secret
-from ramet.model.service import Service, ServiceType
+from ramet.model.service import Service
+from ramet.model.service_type import ServiceType
 from ramet.model.sleep import check_sleep_after
 from ramet.model.wal_level import WalLevel
 

@@ -12,9 +12,10 @@ from ramet.errors import Invalid, NotFound
 from ramet.ids import is_id
 from ramet.model.archive import ArchiveSpan, span_of
 from ramet.model.gaps import Gap
+from ramet.model.names import check_name
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreWindow, restore_window, settings_of, with_settings
-from ramet.model.service import Service, check_name, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of, submit_snapshot

@@ -33,9 +33,11 @@ from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.high_availability import with_standbys
+from ramet.model.names import check_name
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, ServiceType, check_name, is_being_deleted, status_of
+from ramet.model.service import Service, is_being_deleted, status_of
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import Status
 from ramet.model.wal_level import with_wal_level

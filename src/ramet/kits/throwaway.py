@@ -13,7 +13,7 @@ from ramet.cli.ui.options import Parent
 from ramet.client import ApiError, Client, ForkStrategy, Keeping
 from ramet.endpoints import ADMIN, DATABASE, ssl_mode
 from ramet.errors import Error, Failed
-from ramet.model.service import suffixed
+from ramet.model.names import suffixed
 
 OUTLIVES_SECONDS = 600
 _RENEWALS = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ramet.errors import Failed, Invalid
 from ramet.machine.programs import complete
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 SUPPORTED_MAJORS = (15, 16, 17, 18)
 _NEEDED = ("postgres", "initdb", "pg_config", "pg_controldata")

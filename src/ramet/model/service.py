@@ -4,34 +4,23 @@ Listings make thousands of these values: a msgspec struct is made in a tenth of 
 """
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ramet.errors import Invalid
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 from ramet.model.upstream import Following, FollowMethod, Upstream
 
-NAME_LIMIT = 128
-FORK_SUFFIX = "-fork"
 _PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
-
-
-class ServiceType(StrEnum):
-    """What the database is made for; decides which extensions it is created with."""
-
-    TIMESERIESDB = "TIMESERIESDB"
-    POSTGRES = "POSTGRES"
-    VECTOR = "VECTOR"
 
 
 class Origin(Struct, frozen=True, gc=False):
@@ -193,35 +182,6 @@ def is_visible(service: Service, now: datetime) -> bool:
     if service.deleted_at is not None:
         return False
     return service.failed_at is None or now < service.failed_at + FAILED_SHOWN_FOR
-
-
-def check_name(name: str) -> str:
-    """Return the name, or raise Invalid when it is empty, blank, too long or holds control characters."""
-    if not name:
-        wrong = "it is empty"
-    elif not name.isprintable():
-        wrong = f"it holds others: {name[:40]!r}"
-    elif not name.strip():
-        wrong = "it has only spaces"
-    elif len(name) > NAME_LIMIT:
-        wrong = f"it has {len(name)}: {name[:40]!r}…"
-    else:
-        return name
-    raise Invalid(
-        "INVALID_NAME",
-        f"name must have 1 to {NAME_LIMIT} printable characters, but {wrong}",
-        "Send another name.",
-    )
-
-
-def suffixed(name: str, suffix: str) -> str:
-    """Return a name with a suffix, cut so that it is within the limit."""
-    return name[: NAME_LIMIT - len(suffix)] + suffix
-
-
-def fork_name(parent_name: str) -> str:
-    """Return the default name of a fork, with the parent's name cut so that the whole fits the limit."""
-    return suffixed(parent_name, FORK_SUFFIX)
 
 
 def as_service(replica_set: ReplicaSet, parent: Service) -> Service:

@@ -11,7 +11,8 @@ from ramet.model.life_span import LifeSpan
 from ramet.model.parameters import parameters_of
 from ramet.model.passwords import Secret
 from ramet.model.restore_window import own_settings
-from ramet.model.service import Service, ServiceType
+from ramet.model.service import Service
+from ramet.model.service_type import ServiceType
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 

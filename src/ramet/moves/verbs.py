@@ -14,9 +14,10 @@ from ramet.control.protection import check_confirmed
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.machine import sealing
+from ramet.model.names import check_name
 from ramet.model.passwords import Secret, new_password
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, check_name, status_of
+from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.moves.procedure import GIVEN_UP, PURPOSE
 from ramet.moves.refusals import check_can_move

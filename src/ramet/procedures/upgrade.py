@@ -31,8 +31,9 @@ from msgspec.structs import replace
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Failed, Unavailable
+from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, suffixed
+from ramet.model.service import Service
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.upgrade import Refusal
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work

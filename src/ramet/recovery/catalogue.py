@@ -18,7 +18,8 @@ from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
 from ramet.model.project import Project
 from ramet.model.replica_set import Node, ReplicaSet
-from ramet.model.service import Origin, Service, ServiceType
+from ramet.model.service import Origin, Service
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.upstream import Upstream
 

@@ -22,9 +22,10 @@ from ramet.errors import Error, Forbidden, Invalid, NotFound
 from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.rights import Role
-from ramet.model.service import Service, check_name, is_down, status_of
+from ramet.model.service import Service, is_down, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
 from ramet.procedures.restore_in_place import RESET, REWIND, STATE_OF

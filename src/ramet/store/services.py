@@ -13,7 +13,8 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
 from ramet.model.passwords import Secret
-from ramet.model.service import Origin, Service, ServiceType
+from ramet.model.service import Origin, Service
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.model.upstream import Following, Upstream

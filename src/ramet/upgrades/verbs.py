@@ -17,8 +17,9 @@ from ramet.control.requests import Accepted, ForkRequest
 from ramet.control.services import accept
 from ramet.errors import Invalid, NotFound
 from ramet.model.fork import ForkStrategy
+from ramet.model.names import suffixed
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, status_of, suffixed
+from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.upgrade import Refusal, UpgradeFacts
 from ramet.procedures.servers import server_of

@@ -22,8 +22,9 @@ from ramet.control.requests import ForkRequest
 from ramet.control.services import accept, submit_deletion
 from ramet.errors import Error
 from ramet.model.fork import ForkStrategy
+from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, is_being_deleted, status_of, suffixed
+from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of

@@ -29,7 +29,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.contract.elsewhere import Elsewhere, InMemory, real_server

@@ -1,7 +1,7 @@
 """What every backend says of the place where its servers run."""
 
 from ramet.model.logs import LogQuery
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from tests.backends.contract.grounds import Ground
 
 

@@ -9,7 +9,7 @@ from ramet.backends.interface.sources import SourceFacts
 from ramet.backends.interface.values import Server, Source
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from tests.backends.contract.elsewhere import Elsewhere
 from tests.backends.contract.grounds import Ground
 

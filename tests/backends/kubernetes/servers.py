@@ -3,7 +3,7 @@
 from ramet.backends.interface.values import Server
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.upstream import FollowMethod, Upstream
 

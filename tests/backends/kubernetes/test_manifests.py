@@ -18,7 +18,7 @@ from ramet.backends.kubernetes.streaming import Copy
 from ramet.backends.kubernetes.traits import CopyRight, Traits
 from ramet.model.high_availability import Standbys
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
 from tests.backends.kubernetes.servers import SHARED, UPSTREAM

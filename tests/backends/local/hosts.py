@@ -21,7 +21,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from tests.servers import installations
 

@@ -18,7 +18,7 @@ from ramet.backends.local.server.configuration import (
 )
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -16,7 +16,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.image import why_impossible
 from ramet.ids import new_id
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from tests.backends.local import forks
 from tests.backends.local.hosts import connect, new_server
 from tests.backends.local.stand_in import copyable, installed_stand_in

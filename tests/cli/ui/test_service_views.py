@@ -9,7 +9,7 @@ from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceM
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
 from ramet.model.environment import Environment
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.status import Status
 
 

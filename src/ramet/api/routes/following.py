@@ -12,7 +12,7 @@ from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
 from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.upstream import FollowMethod
 
 _REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")

@@ -15,7 +15,7 @@ from ramet.api.schemas.imports import ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
 from ramet.imports import verbs
 from ramet.imports.verbs import ImportRequest
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _REPORTED = ResponseSpec(ImportReport, generate_examples=False, description="With dry_run: what the import would do.")
 

@@ -70,7 +70,8 @@ from ramet.model.labels import MOST_LABELS, parse_filter
 from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
-from ramet.model.service import Origin, ServiceType, restore_warning, shown_status, status_reason
+from ramet.model.service import Origin, restore_warning, shown_status, status_reason
+from ramet.model.service_type import ServiceType
 from ramet.model.status import Status
 from ramet.model.upstream import Following, Upstream
 from ramet.model.wal_level import WalLevel, wal_level_of

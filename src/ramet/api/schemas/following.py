@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
 from ramet.api.schemas.life_spans import KeptBody
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.upstream import FollowMethod
 
 FollowedMajor = Annotated[

@@ -25,7 +25,7 @@ from ramet.api.schemas.shared import (
 )
 from ramet.model.environment import Environment
 from ramet.model.high_availability import MOST_STANDBYS
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel
 

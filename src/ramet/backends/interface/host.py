@@ -5,7 +5,7 @@ from typing import Protocol
 
 from ramet.backends.interface.values import Server
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from ramet.backends.interface.values import Progress, Server
 from ramet.endpoints import address
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.upstream import Upstream
 
 

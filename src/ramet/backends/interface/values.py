@@ -8,7 +8,7 @@ from typing import Any
 from ramet.model.environment import Environment
 from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.snapshot import WalOrder, wal_order
 from ramet.model.upstream import Upstream

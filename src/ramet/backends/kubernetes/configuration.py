@@ -10,7 +10,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.traits import Traits
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
 from ramet.backends.local.sql.mover import MOVER_ROLE
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _MB_PER_GB = 1024
 _SHARED_SIZE_BUFFERS_MB = 64

@@ -13,7 +13,7 @@ from ramet.backends.kubernetes.site import GIB, Exposure
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.machine.installation import extension_of
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import PUBLIC_SIZES, Size
 
 _SAMPLE_SECONDS = 25.0  # less than between two samples, which must differ

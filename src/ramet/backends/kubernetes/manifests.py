@@ -17,7 +17,7 @@ from ramet.backends.kubernetes.traits import Traits
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE
 from ramet.endpoints import pooler_host
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from ramet.model.upstream import Upstream
 

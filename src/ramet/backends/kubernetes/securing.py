@@ -10,7 +10,7 @@ from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connec
 from ramet.backends.local.sql.mover import OPERATOR_OID, OPERATOR_ROLE
 from ramet.errors import Unavailable
 from ramet.machine.installation import extension_of
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 # The operator makes the platform's role as the owner of the first database, which is replaced by a tenants' one.
 _TAKE_OVER = f"""

@@ -13,7 +13,7 @@ from ramet.backends.local.volumes.pool_record import read_record
 from ramet.backends.local.volumes.probe import best_driver
 from ramet.errors import Failed
 from ramet.machine.installation import Installation, extension_of, find_installations
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _RECORD = "pool.json"
 

@@ -24,7 +24,7 @@ from ramet.backends.local.volumes.pool import Pool, close_pool
 from ramet.backends.local.volumes.reserve import Reserve
 from ramet.errors import Unavailable
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 
 _GIB = 1024**3

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart
 from ramet.model.logs import LogPage, LogQuery
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 
 

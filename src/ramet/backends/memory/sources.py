@@ -7,7 +7,7 @@ from ramet.backends.interface.values import Progress, Server
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _PLAIN = SourceFacts("18.1", 18, Locale("UTF8", "libc", "C", "C"), ROW_BYTES, 1, 0, "postgres", 0)
 

@@ -8,7 +8,7 @@ from ramet.cli.commands.imports import Source, run_import, source_options
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
 from ramet.cli.ui.options import WAL_LEVEL, with_client
 from ramet.client import Client
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.wal_level import WalLevel
 
 

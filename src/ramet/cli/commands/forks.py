@@ -13,7 +13,7 @@ from ramet.cli.ui.options import WAL_LEVEL, Listing, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.fork import MOST_AT_ONCE
-from ramet.model.service import fork_name
+from ramet.model.names import fork_name
 from ramet.model.wal_level import WalLevel
 
 

@@ -19,7 +19,7 @@ from ramet.cli.user_files.source_passwords import find_source_password
 from ramet.client import Client
 from ramet.errors import Error, Invalid
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _MIB = 1024**2
 _PROGRESS_SECONDS = 1.0

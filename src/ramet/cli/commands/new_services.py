@@ -19,7 +19,7 @@ from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client, Keeping
 from ramet.errors import Error
 from ramet.model.environment import Environment
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 TYPE = click.Choice(ServiceType, case_sensitive=False)
 

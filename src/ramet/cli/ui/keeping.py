@@ -9,7 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
 from ramet.client import Keeping
 from ramet.errors import Invalid
-from ramet.model.service import fork_name, suffixed
+from ramet.model.names import fork_name, suffixed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

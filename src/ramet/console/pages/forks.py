@@ -31,7 +31,8 @@ from ramet.control.services import get_service
 from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy
-from ramet.model.service import Service, fork_name
+from ramet.model.names import fork_name
+from ramet.model.service import Service
 from ramet.warm_forks.claims import fork_services
 
 _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", *KEPT)

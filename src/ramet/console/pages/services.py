@@ -26,7 +26,8 @@ from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
 from ramet.endpoints import connection_uri
 from ramet.errors import Error, Invalid
-from ramet.model.service import Service, ServiceType, status_of
+from ramet.model.service import Service, status_of
+from ramet.model.service_type import ServiceType
 
 PAGE_SIZE = 50
 

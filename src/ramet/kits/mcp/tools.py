@@ -22,7 +22,7 @@ from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp.callers import Callers
 from ramet.kits.mcp.shapes import MARK, check_own_fork, is_own_fork, service_shape
 from ramet.kits.mcp.sql import MOST_ROWS, MOST_SECONDS, open_session, run_statement
-from ramet.model.service import suffixed
+from ramet.model.names import suffixed
 from ramet.model.status import OperationStatus
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])

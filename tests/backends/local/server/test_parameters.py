@@ -16,7 +16,7 @@ from ramet.model.environment import Environment
 from ramet.model.logs import LogQuery
 from ramet.model.parameters import PARAMETERS
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from tests.backends.contract.grounds import on_this_host
 from tests.backends.local.hosts import connect

@@ -13,7 +13,7 @@ from ramet.backends.local.process import log_files
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, roles
 from ramet.model.passwords import Secret, new_password, scram_verifier
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
 

@@ -41,7 +41,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations, extension_of
 from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _log = logging.getLogger(__name__)
 _OPEN_WITHIN_SECONDS = 5.0

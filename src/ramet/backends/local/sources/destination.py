@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ramet.backends.interface.sources import Destination, Locale, SourceFacts
 from ramet.machine.installation import Installation, Installations
 from ramet.machine.programs import complete
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _TOOLS = ("pg_dump", "pg_restore")
 _TRUSTED = re.compile(r"^\s*trusted\s*=\s*(true|on|yes|1|'true')\s*(#.*)?$", re.MULTILINE)

@@ -27,7 +27,7 @@ from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Exhausted, Invalid
 from ramet.model.passwords import Secret
-from ramet.model.service import ServiceType
+from ramet.model.service_type import ServiceType
 
 _FETCHED, _LOADED = "fetched", "loaded"
 _EXAMINE_SECONDS = 20.0
