@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import archive, fixtures, forks, lists, many, pitr, rewinds, stall, tax, warm
+from bench import archive, fixtures, forks, lists, many, pitr, rewinds, stall, startup, tax, warm
 from bench.options import Options
 from bench.report import Report
 
@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "fork-idle": forks.bench_idle,
     "fork-loaded": forks.bench_loaded,
     "stall": stall.bench_stall,
+    "startup": startup.bench_startup,
     "tax": tax.bench_tax,
     "pitr": pitr.bench_pitr,
     "rewind": rewinds.bench_rewind,

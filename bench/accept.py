@@ -9,18 +9,14 @@ from bench.instance import Instance
 
 _BUSY = 10
 _EVERY_SECONDS = 0.1
-_LOOK_SECONDS = 0.25
 
 
 def accepted_while_busy(running: Instance, parent: Timed, wanted: int) -> list[float]:
-    """Ask for so many forks, one after another, while ten are under way all the time; return the milliseconds of each.
-
-    Who waits for the ten looks four times a second: clients look once, and looking is work too.
-    """
+    """Ask for so many forks in turn while ten are under way all the time; return the milliseconds of each."""
     ended, taken = Event(), list[float]()
 
     def keep_one() -> None:
-        api = running.api(_LOOK_SECONDS)
+        api = running.api()
         while not ended.is_set():
             api.delete(api.fork(parent.service_id, "NOW").service_id)
 

@@ -14,7 +14,7 @@ import psycopg
 
 import harness.instance
 
-LOOK_EVERY_SECONDS = 0.004
+_WAIT = {"Prefer": "wait=30"}
 _READY_WITHIN_SECONDS = 600.0
 _IDLE_SECONDS = 3.0
 
@@ -37,8 +37,7 @@ class Timed:
 class Api:
     """One connection to the interface. Not to be shared between threads."""
 
-    def __init__(self, credentials: Mapping[str, str], look_seconds: float = LOOK_EVERY_SECONDS) -> None:
-        self._look_seconds = look_seconds
+    def __init__(self, credentials: Mapping[str, str]) -> None:
         address = urlsplit(credentials["base_url"])
         key = f"{credentials['public_key']}:{credentials['secret_key']}".encode()
         self._headers = {"Authorization": f"Basic {base64.b64encode(key).decode()}", "Content-Type": "application/json"}
@@ -46,12 +45,12 @@ class Api:
         self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
         self._used_at = time.monotonic()
 
-    def call(self, method: str, path: str = "", body: object = None) -> Any:
+    def call(self, method: str, path: str = "", body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """Send a request about services and return what the answer holds. Raises RuntimeError for refusals."""
         if time.monotonic() - self._used_at > _IDLE_SECONDS:
             self._connection.close()  # the server has done so: the request opens another one
         payload = None if body is None else json.dumps(body)
-        self._connection.request(method, self._services + path, payload, self._headers)
+        self._connection.request(method, self._services + path, payload, {**self._headers, **(headers or {})})
         response = self._connection.getresponse()
         content = response.read()
         self._used_at = time.monotonic()
@@ -80,7 +79,7 @@ class Api:
     def delete(self, service_id: str) -> None:
         """Delete a service, and return when nothing of it is left."""
         self.call("DELETE", f"/{service_id}")
-        _await(lambda: self.call("GET", f"/{service_id}") is None, "DELETED", 0.01)
+        _await(lambda: self.call("GET", f"/{service_id}", headers=_WAIT) is None, "DELETED", 0.01)
 
     def snapshot(self, service_id: str) -> datetime:
         """Take a snapshot, and return its time when it is there."""
@@ -104,15 +103,15 @@ class Api:
         return Timed(service, *(1000 * (instant - begun) for instant in (accepted, ready, answered)))
 
     def wait_ready(self, service_id: str) -> None:
-        """Look every few milliseconds until a service is READY."""
+        """Wait until a service is READY, as the client does: the response comes when it is."""
 
         def ready() -> bool:
-            status = self.call("GET", f"/{service_id}")
-            if status["status"] in ("FAILED", "DELETED"):
+            status = self.call("GET", f"/{service_id}", headers=_WAIT)
+            if status["status"] in ("UNSTABLE", "DELETED"):
                 raise RuntimeError(f"service {service_id} failed: {status}")
             return bool(status["status"] == "READY")
 
-        _await(ready, "READY", self._look_seconds)
+        _await(ready, "READY", 0.004)
 
 
 def select_one(service: Mapping[str, Any]) -> None:

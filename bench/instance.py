@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.api import LOOK_EVERY_SECONDS, Api
+from bench.api import Api
 from harness import instance as harness
 from ramet.backends.local.host.paths import ServicePaths
 
@@ -16,9 +16,9 @@ _IMAGE_GBS = 64
 class Instance(harness.Instance):
     """A running Ramet."""
 
-    def api(self, look_seconds: float = LOOK_EVERY_SECONDS) -> Api:
-        """Return a separate connection, which polls the state of a service this often."""
-        return Api(self.credentials, look_seconds)
+    def api(self) -> Api:
+        """Return a separate connection."""
+        return Api(self.credentials)
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the places of a service."""

@@ -28,7 +28,6 @@ _SETTLE_SECONDS = 3.0
 _REST_SECONDS = 45.0
 _PREPARED_WITHIN_SECONDS = 5.0
 # Twenty clients that look more often would measure themselves.
-_LOOK_EVERY_SECONDS = 0.05
 
 
 def bench_batch(options: Options) -> Report:
@@ -102,7 +101,7 @@ def bench_space(options: Options) -> Report:
 
 def _fork_at_once(running: Instance, parent: Timed, count: int) -> list[Timed]:
     def fork() -> Timed:
-        return running.api(_LOOK_EVERY_SECONDS).fork(parent.service_id, "NOW")
+        return running.api().fork(parent.service_id, "NOW")
 
     with ThreadPoolExecutor(count) as clients:
         asked = [clients.submit(fork) for _ in range(count)]

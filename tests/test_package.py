@@ -30,6 +30,10 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
     [
         ("ramet.cli.commands", {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}),
         ("ramet.client", {"httpx", "sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
+        (
+            "ramet.cli.commands.services, ramet.cli.commands.forks",
+            {"rich", "yaml", "difflib", "logging", "ramet.model.service", "ramet.api.schemas.forks"},
+        ),
         ("ramet.cli.host.ending, ramet.cli.host.archive_key", {"sqlalchemy", "litestar", "lightkube", "ramet.app"}),
         ("ramet.cli.host.recover", {"litestar", "lightkube", "ramet.app"}),
         ("ramet.app", {"lightkube"}),

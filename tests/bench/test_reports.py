@@ -59,6 +59,7 @@ def test_every_bench_of_the_issue_has_its_name() -> None:
     wanted = {
         *("archive", "fork-idle", "fork-loaded", "stall", "pitr", "rewind", "list", "space", "density", "batch"),
         "fixture",
+        "startup",
         "tax",
         "warm",
     }

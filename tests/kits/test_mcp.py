@@ -110,6 +110,7 @@ def test_no_tool_shows_a_password_that_was_not_asked_for(forker: Agent) -> None:
     assert asked["read_only"] is False
 
 
+@pytest.mark.usefixtures("shop")
 def test_the_user_of_the_command_can_connect_to_a_fork_that_an_agent_made(admin: Agent, terminal: Terminal) -> None:
     admin.call("fork", service="shop", name="shared")
     assert terminal.ramet("db", "connection-string", "shared", "--with-password").code == 0

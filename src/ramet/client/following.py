@@ -1,6 +1,8 @@
 """Services that follow databases elsewhere."""
 
-from ramet.api.schemas.following import FollowReport
+from __future__ import annotations
+
+from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
@@ -48,10 +50,10 @@ class Followers(Connection):
 
     def plan_follow(
         self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
-    ) -> FollowReport:
+    ) -> schemas.following.FollowReport:
         """Return what following a source with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}
-        return self.call("POST", self.project_path("followers") + "?dry_run=true", FollowReport, body)
+        return self.call("POST", self.project_path("followers") + "?dry_run=true", schemas.following.FollowReport, body)
 
     def promote_service(
         self,

@@ -1,6 +1,8 @@
 """Forks, their plans and their reports."""
 
-from ramet.api.schemas.forks import ForkPlan, ForkReport
+from __future__ import annotations
+
+from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given
 from ramet.client.life_spans import Keeping, kept_fields
@@ -68,11 +70,13 @@ class Forks(Connection):
         body = {"fork_strategy": strategy, "environment_tag": environment, **chosen}
         return self.call("POST", self.path(service_id, "forkServices"), list[Service], body, idempotency_key)
 
-    def fork_report(self, service_id: str) -> ForkReport:
+    def fork_report(self, service_id: str) -> schemas.forks.ForkReport:
         """Return what a READY fork contains."""
-        return self.call("GET", self.path(service_id, "forkReport"), ForkReport)
+        return self.call("GET", self.path(service_id, "forkReport"), schemas.forks.ForkReport)
 
-    def plan_fork(self, service_id: str, strategy: ForkStrategy, **fields: str | bool | int | None) -> ForkPlan:
+    def plan_fork(
+        self, service_id: str, strategy: ForkStrategy, **fields: str | bool | int | None
+    ) -> schemas.forks.ForkPlan:
         """Return the plan of a fork with these fields of a request; nothing is created."""
         body = {"fork_strategy": strategy, **given(**fields)}
-        return self.call("POST", self.path(service_id, "forkService") + "?dry_run=true", ForkPlan, body)
+        return self.call("POST", self.path(service_id, "forkService") + "?dry_run=true", schemas.forks.ForkPlan, body)

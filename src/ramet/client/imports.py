@@ -1,6 +1,8 @@
 """Services with the contents of databases elsewhere."""
 
-from ramet.api.schemas.imports import ImportReport
+from __future__ import annotations
+
+from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
@@ -46,11 +48,11 @@ class Imports(Connection):
 
     def plan_import(
         self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
-    ) -> ImportReport:
+    ) -> schemas.imports.ImportReport:
         """Return what an import with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}
-        return self.call("POST", self.project_path("imports") + "?dry_run=true", ImportReport, body)
+        return self.call("POST", self.project_path("imports") + "?dry_run=true", schemas.imports.ImportReport, body)
 
-    def import_report(self, service_id: str) -> ImportReport:
+    def import_report(self, service_id: str) -> schemas.imports.ImportReport:
         """Return what an import changed and how it ended, also of one that failed."""
-        return self.call("GET", self.path(service_id, "importReport"), ImportReport)
+        return self.call("GET", self.path(service_id, "importReport"), schemas.imports.ImportReport)

@@ -1,8 +1,10 @@
 """What the servers of services do."""
 
+from __future__ import annotations
+
 from urllib.parse import urlencode
 
-from ramet.api.schemas.insight import Activity, Tables, TopStatements
+from ramet.api import schemas
 from ramet.client.connection import Connection
 from ramet.endpoints import DATABASE
 
@@ -10,15 +12,17 @@ from ramet.endpoints import DATABASE
 class Insight(Connection):
     """Statements, sessions and tables of services."""
 
-    def get_top_statements(self, service_id: str, limit: int = 50) -> TopStatements:
+    def get_top_statements(self, service_id: str, limit: int = 50) -> schemas.insight.TopStatements:
         """Return the statements that took most time, as pg_stat_statements counts them."""
-        return self.call("GET", f"{self.path(service_id, 'topStatements')}?limit={limit}", TopStatements)
+        return self.call(
+            "GET", f"{self.path(service_id, 'topStatements')}?limit={limit}", schemas.insight.TopStatements
+        )
 
-    def get_activity(self, service_id: str, limit: int = 50) -> Activity:
+    def get_activity(self, service_id: str, limit: int = 50) -> schemas.insight.Activity:
         """Return the sessions, those that wait for locks and those that they wait for first."""
-        return self.call("GET", f"{self.path(service_id, 'activity')}?limit={limit}", Activity)
+        return self.call("GET", f"{self.path(service_id, 'activity')}?limit={limit}", schemas.insight.Activity)
 
-    def get_tables(self, service_id: str, database: str = DATABASE, limit: int = 50) -> Tables:
+    def get_tables(self, service_id: str, database: str = DATABASE, limit: int = 50) -> schemas.insight.Tables:
         """Return the largest tables of a database, and its indexes that are not used."""
         asked = urlencode({"database": database, "limit": limit})
-        return self.call("GET", f"{self.path(service_id, 'tables')}?{asked}", Tables)
+        return self.call("GET", f"{self.path(service_id, 'tables')}?{asked}", schemas.insight.Tables)

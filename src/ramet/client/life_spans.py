@@ -1,12 +1,14 @@
 """Labels, protection and life spans of services, and the limits of the project."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from ramet.api.schemas.account import ProjectLimits
+from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 
@@ -52,9 +54,9 @@ class LifeSpans(Connection):
         """Set labels of a service, and remove those that are None."""
         return self.call("POST", self.path(service_id, "updateLabels"), Service, {"labels": dict(changes or {})})
 
-    def project_limits(self) -> ProjectLimits:
+    def project_limits(self) -> schemas.account.ProjectLimits:
         """Return how many services and forks the project may have, and how long its forks may live."""
-        return self.call("GET", self.project_path("limits"), ProjectLimits)
+        return self.call("GET", self.project_path("limits"), schemas.account.ProjectLimits)
 
 
 def kept_fields(keeping: Keeping | None) -> dict[str, Any]:

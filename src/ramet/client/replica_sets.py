@@ -1,6 +1,8 @@
 """Read replica sets."""
 
-from ramet.api.schemas.replica_sets import ReadReplicaSet
+from __future__ import annotations
+
+from ramet.api import schemas
 from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection
 from ramet.model.environment import Environment
@@ -9,16 +11,16 @@ from ramet.model.environment import Environment
 class ReplicaSets(Connection):
     """The operations on the read replica sets of a service."""
 
-    def list_replica_sets(self, service_id: str) -> list[ReadReplicaSet]:
+    def list_replica_sets(self, service_id: str) -> list[schemas.replica_sets.ReadReplicaSet]:
         """Return the read replica sets of a service, oldest first."""
-        return self.call("GET", self.path(service_id, "replicaSets"), list[ReadReplicaSet])
+        return self.call("GET", self.path(service_id, "replicaSets"), list[schemas.replica_sets.ReadReplicaSet])
 
     def create_replica_set(
         self, service_id: str, name: str, *, nodes: int = 1, cpu_millis: str | int, memory_gbs: str | int
-    ) -> ReadReplicaSet:
+    ) -> schemas.replica_sets.ReadReplicaSet:
         """Create read-only copies that follow a service. Wait for their id as for a service's."""
         body = {"name": name, "nodes": nodes, "cpu_millis": cpu_millis, "memory_gbs": memory_gbs}
-        return self.call("POST", self.path(service_id, "replicaSets"), ReadReplicaSet, body)
+        return self.call("POST", self.path(service_id, "replicaSets"), schemas.replica_sets.ReadReplicaSet, body)
 
     def delete_replica_set(self, service_id: str, set_id: str) -> None:
         """Delete a read replica set."""

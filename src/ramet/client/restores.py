@@ -1,9 +1,10 @@
 """Restores in place: restore, reset, checkpoint and rewind."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
-from ramet.api.schemas.restore import Snapshot
-from ramet.api.schemas.restores import Restore, Restores
+from ramet.api import schemas
 from ramet.client.connection import Connection, given
 from ramet.client.errors import TimedOut
 from ramet.client.polling import poll
@@ -24,7 +25,7 @@ class RestoresInPlace(Connection):
         keep_previous: bool = True,
         confirm: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Restore:
+    ) -> schemas.restores.Restore:
         """Give a service the data of a time, of a snapshot, or of another service, at its own endpoint.
 
         `confirm` is the name of the service, which a PROD service needs. The state before is kept, as a paused service,
@@ -32,7 +33,7 @@ class RestoresInPlace(Connection):
         """
         body = given(target_time=target_time, snapshot=snapshot, from_service_id=from_service_id, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "restores"), Restore, body, idempotency_key)
+        return self.call("POST", self.path(service_id, "restores"), schemas.restores.Restore, body, idempotency_key)
 
     def reset_service(
         self,
@@ -43,15 +44,15 @@ class RestoresInPlace(Connection):
         keep_previous: bool = False,
         confirm: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Restore:
+    ) -> schemas.restores.Restore:
         """Make a fork a fresh copy of its parent, at its own endpoint."""
         body = given(fork_strategy=strategy, target_time=target_time, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "reset"), Restore, body, idempotency_key)
+        return self.call("POST", self.path(service_id, "reset"), schemas.restores.Restore, body, idempotency_key)
 
-    def create_checkpoint(self, service_id: str, name: str) -> Snapshot:
+    def create_checkpoint(self, service_id: str, name: str) -> schemas.restore.Snapshot:
         """Request a snapshot that the service can be rewound to; it becomes AVAILABLE shortly after."""
-        return self.call("POST", self.path(service_id, "checkpoints"), Snapshot, {"name": name})
+        return self.call("POST", self.path(service_id, "checkpoints"), schemas.restore.Snapshot, {"name": name})
 
     def rewind_service(
         self,
@@ -61,30 +62,30 @@ class RestoresInPlace(Connection):
         keep_previous: bool = False,
         confirm: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Restore:
+    ) -> schemas.restores.Restore:
         """Return a service to its newest checkpoint with that name."""
         body = given(name=name, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "rewind"), Restore, body, idempotency_key)
+        return self.call("POST", self.path(service_id, "rewind"), schemas.restores.Restore, body, idempotency_key)
 
-    def list_restores(self, service_id: str) -> Restores:
+    def list_restores(self, service_id: str) -> schemas.restores.Restores:
         """Return the restores in place of a service, newest first."""
-        return self.call("GET", self.path(service_id, "restores"), Restores)
+        return self.call("GET", self.path(service_id, "restores"), schemas.restores.Restores)
 
-    def get_restore(self, service_id: str, restore_id: str) -> Restore:
+    def get_restore(self, service_id: str, restore_id: str) -> schemas.restores.Restore:
         """Return how far a restore in place is."""
-        return self.call("GET", self.path(service_id, "restores", restore_id), Restore)
+        return self.call("GET", self.path(service_id, "restores", restore_id), schemas.restores.Restore)
 
     def wait_restored(
         self,
         service_id: str,
         restore_id: str,
         timeout_seconds: float = 3600.0,
-        seen: Callable[[Restore], None] = lambda _: None,
-    ) -> Restore:
+        seen: Callable[[schemas.restores.Restore], None] = lambda _: None,
+    ) -> schemas.restores.Restore:
         """Wait until a restore in place is over, well or not. Raises TimedOut; `seen` gets each response."""
 
-        def over() -> Restore | None:
+        def over() -> schemas.restores.Restore | None:
             found = self.get_restore(service_id, restore_id)
             seen(found)
             return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None

@@ -1,8 +1,10 @@
 """Upgrades to another major version of PostgreSQL."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
-from ramet.api.schemas.upgrades import Upgrade, Upgrades
+from ramet.api import schemas
 from ramet.client.connection import Connection
 from ramet.client.errors import TimedOut
 from ramet.client.polling import poll
@@ -20,29 +22,29 @@ class MajorUpgrades(Connection):
         trial: bool = False,
         keep_fork: bool = False,
         idempotency_key: str | None = None,
-    ) -> Upgrade:
+    ) -> schemas.upgrades.Upgrade:
         """Ask for the upgrade of a service, or its `trial` alone, on a fork that may be kept."""
         body = {"to_version": to_version, "trial": trial, "keep_fork": keep_fork}
-        return self.call("POST", self.path(service_id, "upgrades"), Upgrade, body, idempotency_key)
+        return self.call("POST", self.path(service_id, "upgrades"), schemas.upgrades.Upgrade, body, idempotency_key)
 
-    def list_upgrades(self, service_id: str) -> Upgrades:
+    def list_upgrades(self, service_id: str) -> schemas.upgrades.Upgrades:
         """Return the upgrades that were tried of a service, newest first."""
-        return self.call("GET", self.path(service_id, "upgrades"), Upgrades)
+        return self.call("GET", self.path(service_id, "upgrades"), schemas.upgrades.Upgrades)
 
-    def get_upgrade(self, service_id: str, upgrade_id: str) -> Upgrade:
+    def get_upgrade(self, service_id: str, upgrade_id: str) -> schemas.upgrades.Upgrade:
         """Return how far an upgrade is, and its report."""
-        return self.call("GET", self.path(service_id, "upgrades", upgrade_id), Upgrade)
+        return self.call("GET", self.path(service_id, "upgrades", upgrade_id), schemas.upgrades.Upgrade)
 
     def wait_upgraded(
         self,
         service_id: str,
         upgrade_id: str,
         timeout_seconds: float = 86_400.0,
-        seen: Callable[[Upgrade], None] = lambda _: None,
-    ) -> Upgrade:
+        seen: Callable[[schemas.upgrades.Upgrade], None] = lambda _: None,
+    ) -> schemas.upgrades.Upgrade:
         """Wait until an upgrade is over, well or not. Raises TimedOut; `seen` gets each response."""
 
-        def over() -> Upgrade | None:
+        def over() -> schemas.upgrades.Upgrade | None:
             found = self.get_upgrade(service_id, upgrade_id)
             seen(found)
             return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None

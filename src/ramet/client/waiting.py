@@ -1,10 +1,12 @@
 """Waiting until a service, or a read replica set, has reached a status."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable
 
-from ramet.api.schemas.restore import Snapshot, SnapshotStatus
+from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
 from ramet.client.errors import ApiError, TimedOut, WaitFailed
@@ -45,22 +47,27 @@ class Waiting(Connection):
             if error.status != 404:
                 raise
 
-    def wait_snapshot(self, service_id: str, snapshot_id: str, timeout_seconds: float = 1800.0) -> Snapshot:
+    def wait_snapshot(
+        self, service_id: str, snapshot_id: str, timeout_seconds: float = 1800.0
+    ) -> schemas.restore.Snapshot:
         """Wait until a manual snapshot is AVAILABLE. Raises TimedOut, or WaitFailed when it could not be taken."""
+        status = schemas.restore.SnapshotStatus
 
-        def available() -> Snapshot | None:
-            listed = self.call("GET", self.path(service_id, "snapshots"), list[Snapshot])
+        def available() -> schemas.restore.Snapshot | None:
+            listed = self.call("GET", self.path(service_id, "snapshots"), list[schemas.restore.Snapshot])
             found = next((one for one in listed if one.id == snapshot_id), None)
             if found is None:
                 message = f"Snapshot {snapshot_id} of service {service_id} could not be taken"
                 raise WaitFailed("SNAPSHOT_FAILED", message, f"See 'ramet operations {service_id}'.")
-            return found if found.status is SnapshotStatus.AVAILABLE else None
+            return found if found.status is status.AVAILABLE else None
 
-        message = f"Snapshot {snapshot_id} is {SnapshotStatus.CREATING} after {timeout_seconds:g} s"
+        message = f"Snapshot {snapshot_id} is {status.CREATING} after {timeout_seconds:g} s"
         late = TimedOut("WAIT_TIMED_OUT", message, "It is taken all the same.")
         return poll(available, timeout_seconds, lambda: late)
 
-    def wait_checkpoint(self, service_id: str, snapshot_id: str, timeout_seconds: float = 600.0) -> Snapshot:
+    def wait_checkpoint(
+        self, service_id: str, snapshot_id: str, timeout_seconds: float = 600.0
+    ) -> schemas.restore.Snapshot:
         """Wait until a service can be rewound to a checkpoint; as `wait_snapshot`."""
         return self.wait_snapshot(service_id, snapshot_id, timeout_seconds)
 

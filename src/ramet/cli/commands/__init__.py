@@ -1,5 +1,6 @@
 """The command `ramet`: its commands and groups, each imported when it is needed, and its exit code."""
 
+import gc
 import importlib
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from click.exceptions import NoSuchCommand
 from ramet import __version__
 from ramet.cli.ui.exit_codes import run
 
+_COLLECT_AFTER = 50_000
 # A module is imported when one of its commands is used: `ramet service list` needs no server code.
 _SERVICE_COMMANDS = {
     "archive": "commands.archive:show_archive",
@@ -179,4 +181,7 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command line."""
-    sys.exit(run(lambda: cli.main(prog_name="ramet", standalone_mode=False)))
+    gc.set_threshold(_COLLECT_AFTER)  # what a command has imported is no garbage, and looking for some takes its time
+    code = run(lambda: cli.main(prog_name="ramet", standalone_mode=False))
+    gc.freeze()  # nor is anything looked through at the end
+    sys.exit(code)

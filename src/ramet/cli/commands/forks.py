@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from ramet.cli.commands.fork_plans import plan_pairs
 from ramet.cli.commands.new_services import NewService, new_service_options
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
 from ramet.cli.ui.durations import Duration
@@ -76,6 +75,8 @@ def fork_service(
     chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None, "wal_level": wal_level}
     chosen["max_age_seconds"] = whole(max_age)
     if dry_run:
+        from ramet.cli.commands.fork_plans import plan_pairs  # forks do not need it
+
         fields = {**chosen, "name": name, "cpu_millis": new.cpu, "memory_gbs": new.memory}
         plan = client.plan_fork(parent_id, point.strategy, environment_tag=new.environment, **fields)
         print_result(plan, new.output, lambda: print_pairs(plan_pairs(plan)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ramet.api.schemas.restore import SnapshotStatus
+from ramet.api import schemas
 from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import find_named
 from ramet.client import Client
@@ -79,7 +79,7 @@ def _find_snapshot(client: Client, parent_id: str, wanted: str) -> str:
     """Return the id of the parent's snapshot with that id, or the only one with that name."""
     remedy = f"See 'ramet service snapshots {parent_id}'."
     found = find_named(client.list_snapshots(parent_id), wanted, "snapshot", remedy)
-    if found.status is SnapshotStatus.CREATING:
+    if found.status is schemas.restore.SnapshotStatus.CREATING:
         raise WrongState(
             "SNAPSHOT_NOT_READY", f"Snapshot {wanted!r} is still being taken", "Try again when it is AVAILABLE."
         )

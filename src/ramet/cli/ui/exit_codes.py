@@ -1,7 +1,6 @@
 """Exit codes: the same as those of existing command lines for this interface, so that scripts keep working."""
 
 import errno
-import logging
 import os
 import re
 import sys
@@ -83,6 +82,8 @@ def run(command: Callable[[], object]) -> int:
         if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
             _say(f"Error: The output cannot be written: {error.strerror}.", "red")
             return 1
+        import logging  # few commands need it
+
         if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
             logging.getLogger(__name__).exception("the command failed")
         _say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")

@@ -1,6 +1,5 @@
 """Options and arguments that several commands share, and how a SERVICE argument finds its service."""
 
-import difflib
 import functools
 import re
 from collections import Counter
@@ -181,6 +180,8 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
         return known[ids.index(wanted)]
     found = [one for one in known if one.name == wanted]
     if not found:
+        import difflib  # for mistakes only
+
         code = f"{thing.upper().replace(' ', '_')}_NOT_FOUND"
         alike = difflib.get_close_matches(wanted, [one.name for one in known if one.name is not None], n=1)
         remedy = f"Did you mean {alike[0]!r}? {remedy}" if alike else remedy

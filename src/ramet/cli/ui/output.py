@@ -1,17 +1,22 @@
-"""Standard output: tables for people, JSON or YAML for programs. Everything else goes to standard error."""
+"""Standard output: tables for people, JSON or YAML for programs. Everything else goes to standard error.
 
-import json
+rich is imported when something is drawn with it: programs that read JSON start in half the time.
+"""
+
+from __future__ import annotations
+
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from ramet.cli.ui.tables import GAP, make_table, plain
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 _PIPE_WIDTH = 10_000
 _COLOURS = {"READY": "green", "PAUSED": "cyan", "UNSTABLE": "red", "DELETING": "red"}
@@ -19,11 +24,18 @@ _COLOURS = {"READY": "green", "PAUSED": "cyan", "UNSTABLE": "red", "DELETING": "
 
 def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int | None = None) -> Console:
     """Return a console that prints text as it is: no name or message is read as markup or as an emoji."""
+    from rich.console import Console
+
     return Console(markup=False, emoji=False, highlight=False, stderr=stderr, soft_wrap=soft_wrap, width=width)
 
 
 def say(message: str, style: str = "") -> None:
     """Print a message for people to standard error."""
+    if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
+        sys.stderr.write(f"{message}\n")
+        return
+    from rich.text import Text
+
     plain_console(stderr=True, soft_wrap=True).print(Text(message, style=style))
 
 
@@ -43,11 +55,15 @@ def print_data(value: object, output: str) -> None:
 
         yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
     else:
+        import json  # what prints tables does not need it
+
         sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table. A narrow terminal gets the most important columns, and standard error names the others."""
+    from ramet.cli.ui.tables import make_table
+
     room = plain_console().width if sys.stdout.isatty() else None
     table, layout = make_table(columns, rows, room)
     _print(table)
@@ -57,6 +73,10 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> 
 
 def print_pairs(pairs: Sequence[tuple[str, str | Text]]) -> None:
     """Print names and values below each other."""
+    from rich.table import Table
+
+    from ramet.cli.ui.tables import GAP, plain
+
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, GAP, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -67,6 +87,8 @@ def print_pairs(pairs: Sequence[tuple[str, str | Text]]) -> None:
 
 def status_text(status: str) -> Text:
     """Return a status in its colour."""
+    from rich.text import Text
+
     return Text(status, style=_COLOURS.get(status, "yellow"))
 
 

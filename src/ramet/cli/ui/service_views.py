@@ -1,8 +1,9 @@
 """Services on a terminal: the list with its lineage, and the details of one service."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from rich.text import Text
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ramet.api.schemas.archive import DeletedService
 from ramet.api.schemas.services import Service, ServiceMetadata
@@ -12,6 +13,9 @@ from ramet.endpoints import address
 from ramet.model.lineage import tree_rows
 from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import WalLevel
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
 
@@ -45,6 +49,8 @@ def print_deleted(services: Sequence[DeletedService], output: str) -> None:
 
 def row_of(service: Service, branch: str = "") -> list[str | Text]:
     """Return a service as a row of the table; `branch` is drawn before its name."""
+    from rich.text import Text
+
     return [
         Text(branch, style="dim").append(service.name, style="not dim"),
         service.service_id,
