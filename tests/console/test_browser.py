@@ -60,6 +60,7 @@ def _paths(visitor: Visitor) -> list[str]:
         "/console/new",
         "/console/lineage",
         "/console/overview",
+        "/console/notifications",
         "/console/help",
         *(base + v for v in (*verbs, *more, *inside)),
         *(replicas + v for v in ("", "/resize", "/delete")),

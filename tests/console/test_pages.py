@@ -35,6 +35,7 @@ def _pages(service_id: str) -> list[str]:
         "/console/follow",
         "/console/lineage",
         "/console/overview",
+        "/console/notifications",
         "/console/help",
         f"{base}/metrics",
         f"{base}/logs",

@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.testing import TestClient
 
 from ramet.console.application import Console, open_console
-from ramet.console.context import COOKIE
+from ramet.console.auth.cookies import SESSION
 from ramet.console.pages import handlers, replica_sets, service_changes
 from ramet.model.rights import RIGHTS, Role, allows
 from tests.api.world import JsonObject, World, open_world
@@ -84,7 +84,7 @@ def _signed_in(world: World, console: tuple[Console, TestClient[Any]]) -> Iterat
     token = context.sessions.begin(world.tenant.key, world.clock())
     session = context.sessions.find(token, world.clock())
     assert session is not None
-    client.cookies.set(COOKIE, token)
+    client.cookies.set(SESSION, token)
     yield Signed(client, context.csrf.token_for(session))
     client.cookies.clear()
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import CSRF_FIELD
-from ramet.console.context import COOKIE
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.store.tables import session
@@ -25,7 +25,7 @@ def test_a_key_begins_a_session_with_a_strict_cookie(visitor: Visitor) -> None:
     answer = visitor.sign_in()
     cookie = answer.headers["set-cookie"].lower()
     assert answer.status_code == 200
-    assert all(word in cookie for word in (COOKIE, "httponly", "samesite=strict", "path=/console"))
+    assert all(word in cookie for word in (SESSION, "httponly", "samesite=strict", "path=/console"))
     assert "No services yet" in visitor.see("/console/")
 
 
@@ -72,7 +72,7 @@ def test_forms_and_links_of_other_sites_do_not_sign_in(visitor: Visitor) -> None
 
 def test_signing_out_invalidates_every_copy_of_the_cookie(visitor: Visitor) -> None:
     visitor.sign_in()
-    copied = {"Cookie": f"{COOKIE}={visitor.client.cookies[COOKIE]}"}
+    copied = {"Cookie": f"{SESSION}={visitor.client.cookies[SESSION]}"}
     token = re.findall(rf'name="{CSRF_FIELD}" value="([^"]+)"', visitor.see("/console/"))[0]
     with Visitor(visitor.world) as other:
         other.sign_in()
@@ -92,12 +92,12 @@ def test_revoking_a_key_ends_its_sessions(visitor: Visitor) -> None:
 
 def test_a_changed_cookie_is_refused(visitor: Visitor) -> None:
     visitor.sign_in()
-    token = visitor.client.cookies[COOKIE]
+    token = visitor.client.cookies[SESSION]
     with visitor.world.runtime.store.read() as tx:
         kept = str(tx.execute(sa.select(session.c.digest)).scalar_one())
     visitor.client.cookies.clear()
     for text in (f"x{token}", token[:-1], kept, "", "."):
-        assert visitor.client.get("/console/", headers={"Cookie": f"{COOKIE}={text}"}).status_code == 303
+        assert visitor.client.get("/console/", headers={"Cookie": f"{SESSION}={text}"}).status_code == 303
 
 
 def test_a_form_without_the_csrf_token_of_the_session_is_refused(visitor: Visitor) -> None:

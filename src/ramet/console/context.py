@@ -10,22 +10,25 @@ from litestar.enums import HttpMethod
 from litestar.params import FromPath, SkipValidation
 
 from ramet import acting
+from ramet.console.auth.cookies import SESSION, other_tokens, seen_sequence
 from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.views.disk_usage import DiskUsage
+from ramet.console.views.notices import NOTICED
 from ramet.control import recording
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
+from ramet.events.stream import count_after
 from ramet.model.rights import not_allowed
 from ramet.model.session import Session
 from ramet.redaction import shown_fields
 from ramet.workbench.running import Desk
 from ramet.workbench.sessions import Workbench
 
-COOKIE = "ramet_session"
+MOST_NEWS = 100
 _NOT_STRIPPED = ("password",)
 AnyRequest = Request[Any, Any, Any]
 
@@ -52,15 +55,35 @@ class ConsoleContext:
 
 @dataclass(frozen=True)
 class CurrentSession(Session):
-    """The session of a request; `version` is the last one of the project that the change feed read before it."""
+    """The session of a request; `version` is the last one of the project that the change feed read before it.
+
+    `other_tokens` open the sessions of other projects in this browser. `seen` is the number of the newest event that
+    was looked at in it; None: it never looked.
+    """
 
     version: str
+    seen: int | None
+    other_tokens: Sequence[str] = field(repr=False)
     context: ConsoleContext = field(repr=False)
 
     @property
     def plane(self) -> Plane:
         """The control plane, as the key of the session may use it."""
         return self.context.plane.on_behalf_of(self.key)
+
+    @property
+    def news(self) -> int:
+        """How many notices there are since somebody looked; at most MOST_NEWS."""
+        if self.seen is None:
+            return 0
+        return count_after(self.plane, self.project_id, NOTICED, self.seen, MOST_NEWS)
+
+    @property
+    def others(self) -> Sequence[Session]:
+        """The sessions of other projects in this browser, by name."""
+        now = self.context.plane.clock()
+        found = [self.context.sessions.find(token, now) for token in self.other_tokens]
+        return sorted((one for one in found if one is not None), key=lambda one: one.project_name)
 
     def demand(self, operation: str) -> None:
         """Raise Forbidden unless the key of the session has the right that an operation needs."""
@@ -98,13 +121,19 @@ def dependencies(context: ConsoleContext) -> dict[str, Provide]:
 
 def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     """Return the session of a request. Raises SignedOut, also when it or its key has ended; and Forbidden."""
-    token = request.cookies.get(COOKIE)
+    token = request.cookies.get(SESSION)
     session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
         raise SignedOut
     acting.note_key(session.public_key, session.key_name, session.project_id)
     recording.begin(request.scope)
-    found = CurrentSession(**vars(session), version=context.feed.last_version(session.key), context=context)
+    found = CurrentSession(
+        **vars(session),
+        version=context.feed.last_version(session.key),
+        seen=seen_sequence(request, session.project_id),
+        other_tokens=other_tokens(request),
+        context=context,
+    )
     found.demand(request.route_handler.opt.get("operation", ""))
     if context.projects.is_use_due(session.key):
         context.projects.record_use(session.key)

@@ -9,8 +9,9 @@ from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
 from ramet import acting
+from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import FORM_EXPIRED
-from ramet.console.context import COOKIE, AnyRequest, SignedOut
+from ramet.console.context import AnyRequest, SignedOut
 from ramet.console.rendering import htmx_redirect, page, redirect
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from ramet.ids import new_id
@@ -65,7 +66,7 @@ def _next(request: AnyRequest, is_part: bool) -> str:
     asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
     wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
     leads = wanted.startswith("/console/") and wanted not in ("/console/", SIGN_OUT)
-    ended = is_part or request.method == "POST" or COOKIE in request.cookies
+    ended = is_part or request.method == "POST" or SESSION in request.cookies
     query = urlencode(({"next": wanted} if leads else {}) | ({"ended": "yes"} if ended else {}), safe="/")
     return f"?{query}" if query else ""
 

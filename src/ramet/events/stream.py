@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -45,6 +45,24 @@ def list_events(
         found = events.list_events(tx, project_id, limit + 1, before=before, type_=type_, service_id=service_id)
     page = found[:limit]
     return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
+
+
+def newest_sequence(plane: Plane) -> int:
+    """Return the number of the newest event of all projects; 0 when there is none."""
+    with plane.store.read() as tx:
+        return events.newest(tx)
+
+
+def newest_of(plane: Plane, project_id: str, types: Sequence[EventType], limit: int) -> list[Event]:
+    """Return the newest events of some types, newest first."""
+    with plane.store.read() as tx:
+        return events.list_of_types(tx, project_id, types, limit)
+
+
+def count_after(plane: Plane, project_id: str, types: Sequence[EventType], sequence: int, most: int) -> int:
+    """Return how many events of some types follow a number; `most` when there are more."""
+    with plane.store.read() as tx:
+        return events.count_after(tx, project_id, types, sequence, most)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Rows of events, in the order in which they were committed."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +64,22 @@ def events_after(tx: sa.Connection, project_id: str, after: int, limit: int) -> 
     """Return up to `limit` events of a project that follow a number, oldest first."""
     wanted = (event.c.project_id == project_id) & (event.c.sequence > after)
     return [_event(row) for row in tx.execute(event.select().where(wanted).order_by(event.c.sequence).limit(limit))]
+
+
+def list_of_types(tx: sa.Connection, project_id: str, types: Sequence[EventType], limit: int) -> list[Event]:
+    """Return up to `limit` events of these types, newest first."""
+    wanted = (event.c.project_id == project_id) & event.c.type.in_([one.value for one in types])
+    return [
+        _event(row) for row in tx.execute(event.select().where(wanted).order_by(event.c.sequence.desc()).limit(limit))
+    ]
+
+
+def count_after(tx: sa.Connection, project_id: str, types: Sequence[EventType], after: int, most: int) -> int:
+    """Return how many events of these types follow a number; `most` when there are more."""
+    wanted = (event.c.project_id == project_id) & (event.c.sequence > after)
+    wanted &= event.c.type.in_([one.value for one in types])
+    found = sa.select(sa.true()).where(wanted).limit(most).subquery()
+    return int(tx.scalar(sa.select(sa.func.count()).select_from(found)) or 0)
 
 
 def get_event(tx: sa.Connection, sequence: int) -> Event | None:

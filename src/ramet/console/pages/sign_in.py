@@ -9,11 +9,13 @@ from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
 from ramet import acting
+from ramet.console.auth.cookies import SESSION, delete_sessions, mark_seen, other_tokens, seen_sequence, set_sessions
 from ramet.console.auth.throttle import Attempt
-from ramet.console.context import COOKIE, AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
+from ramet.console.context import AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.control import recording
 from ramet.errors import Unauthorized
+from ramet.events.stream import newest_sequence
 from ramet.model.keys import ApiKey
 from ramet.model.passwords import Secret
 from ramet.model.session import SESSION_LIFE
@@ -81,10 +83,11 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
 
 @post("/sign-out", operation="logout", sync_to_thread=True, status_code=303)
 def sign_out(session: SignedIn, fields: Fields) -> Response[None]:
-    """End the session in the store, so that every copy of its cookie becomes invalid."""
-    session.context.sessions.end(session)
+    """End the sessions of this browser in the store, so that every copy of their cookies becomes invalid."""
+    for one in (session, *session.others):
+        session.context.sessions.end(one)
     answer = redirect("/console/sign-in")
-    answer.delete_cookie(COOKIE, path="/console")
+    delete_sessions(answer)
     return answer
 
 
@@ -163,22 +166,30 @@ def _typed(form: FormMultiDict, name: str) -> str:
 
 
 def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_path: str) -> Response[str]:
-    """Begin a session, and answer with a page that opens the next one.
+    """Begin a session, and answer with a page that opens the next one. Sessions of other projects are kept.
 
     A redirect would not do: after a link on another site, browsers follow it without the SameSite=Strict cookie.
     """
-    token = context.sessions.begin(key, context.plane.clock())
+    now = context.plane.clock()
+    others = _of_other_projects(request, context, key)
+    token = context.sessions.begin(key, now)
     answer = page("signed_in.html", next_path=next_path)
-    answer.set_cookie(
-        COOKIE,
-        token,
-        path="/console",
-        max_age=int(SESSION_LIFE.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
+    set_sessions(request, answer, token, others, int(SESSION_LIFE.total_seconds()))
+    if seen_sequence(request, key.project_id) is None:
+        mark_seen(request, answer, key.project_id, newest_sequence(context.plane))
     return answer
+
+
+def _of_other_projects(request: AnyRequest, context: ConsoleContext, key: ApiKey) -> list[str]:
+    """Return the tokens of the sessions of other projects; one of the same project is ended."""
+    kept, now = [], context.plane.clock()
+    for token in [request.cookies.get(SESSION, ""), *other_tokens(request)]:
+        session = context.sessions.find(token, now) if token else None
+        if session is not None and session.project_id == key.project_id:
+            context.sessions.end(session)
+        elif session is not None:
+            kept.append(token)
+    return kept
 
 
 def _local(path: str) -> str:

@@ -161,8 +161,16 @@
       if (ids === "*" || wanted === "*" || ids.split(" ").includes(wanted)) window.htmx.trigger(part, "refresh");
     }
   }
+  /* a page that nobody sees listens only for the notifications that its user asked for */
+  function rests() {
+    try {
+      return document.hidden && localStorage.getItem("ramet-notify") !== "on";
+    } catch {
+      return document.hidden;
+    }
+  }
   function connect() {
-    if (source || !banner || document.hidden) return;
+    if (source || !banner || rests()) return;
     source = new EventSource("/console/events?seen=" + seen);
     seen = "";
     source.addEventListener("hello", (event) => {
@@ -201,9 +209,18 @@
       delayed.add(event.detail.target);
     }
   });
-  document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); });
+  document.addEventListener("visibilitychange", () => { if (rests()) disconnect(); else connect(); });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
+
+  /* the menu of projects closes as menus do */
+  const menu = document.querySelector("details.projects");
+  document.addEventListener("click", (event) => { if (menu && !menu.contains(event.target)) menu.open = false; });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu?.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
 
   /* the confirmation of a change is shown once, not when the page is opened again */
   const address = new URL(location.href);

@@ -1,0 +1,82 @@
+"""A browser that has signed in to several projects switches between them."""
+
+import re
+
+import pytest
+
+from ramet.control.plane import utc_now
+from ramet.model.project import Project
+from tests.console.visitor import Visitor
+
+
+@pytest.fixture
+def other(visitor: Visitor) -> Project:
+    """Another project, to which the visitor has signed in after the first one."""
+    projects, now = visitor.world.runtime.projects, utc_now()
+    made = projects.create_project("staging", now)
+    key, secret = projects.create_key(made.id, "staging key", now)
+    visitor.sign_in()
+    visitor.client.post("/console/sign-in", data={"public_key": key.public_key, "secret_key": secret.reveal()})
+    return made
+
+
+def _switch(visitor: Visitor, project_id: str) -> int:
+    token = re.findall(r'name="_token" value="([^"]+)"', visitor.see("/console/help"))[0]
+    sent = visitor.client.post("/console/projects", data={"_token": token, "project_id": project_id})
+    return sent.status_code
+
+
+def _project(visitor: Visitor) -> str:
+    found = re.search(r'<summary aria-label="Project ([^"]+)"', visitor.see("/console/help"))
+    assert found is not None
+    return found[1]
+
+
+def test_one_switches_to_a_project_and_back(visitor: Visitor, other: Project) -> None:
+    first = visitor.world.project
+    assert _project(visitor) == "staging"
+    for project in (first, other, first):
+        assert _switch(visitor, project.id) == 303
+        assert _project(visitor) == project.name
+    visitor.ready("only-here")
+    assert _switch(visitor, other.id) == 303
+    assert "only-here" not in visitor.see("/console/")
+
+
+def test_a_project_without_a_session_is_not_opened(visitor: Visitor, other: Project) -> None:
+    foreign = visitor.world.runtime.projects.create_project("foreign", utc_now())
+    for project_id in (foreign.id, other.id, ""):
+        assert _switch(visitor, project_id) == 404
+    assert _project(visitor) == "staging"
+    assert "foreign" not in visitor.see("/console/help")
+
+
+def test_signing_in_again_leaves_one_session_of_each_project(visitor: Visitor, other: Project) -> None:
+    visitor.sign_in()
+    visitor.sign_in()
+    assert _project(visitor) == visitor.world.project.name
+    assert visitor.see("/console/help").count('name="project_id"') == 1
+    assert visitor.client.cookies["ramet_others"].count(".") == 0
+
+
+def test_signing_out_ends_all_of_them(visitor: Visitor, other: Project) -> None:
+    kept = {name: visitor.client.cookies[name] for name in ("ramet_session", "ramet_others")}
+    token = re.findall(r'name="_token" value="([^"]+)"', visitor.see("/console/help"))[0]
+    assert visitor.client.post("/console/sign-out", data={"_token": token}).status_code == 303
+    for value in kept.values():
+        visitor.client.cookies.clear()
+        assert visitor.client.get("/console/", headers={"Cookie": f"ramet_session={value}"}).status_code == 303
+
+
+def test_a_revoked_key_disappears_from_the_menu(visitor: Visitor, other: Project) -> None:
+    visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
+    assert 'name="project_id"' not in visitor.see("/console/help")
+    assert _switch(visitor, visitor.world.project.id) == 404
+
+
+def test_forged_tokens_open_nothing(visitor: Visitor) -> None:
+    visitor.sign_in()
+    session = visitor.client.cookies["ramet_session"]
+    visitor.client.cookies.clear()
+    sent = {"Cookie": f"ramet_session={session}; ramet_others={'.'.join(['x' * 43] * 50)}"}
+    assert 'name="project_id"' not in visitor.client.get("/console/help", headers=sent).text
