@@ -13,7 +13,7 @@ import pytest
 from litestar.testing import TestClient
 
 from ramet.console.application import Console, open_console
-from ramet.console.context import COOKIE
+from ramet.console.auth.cookies import SESSION
 from ramet.workbench.relay import Relay
 from ramet.workbench.sessions import Workbench
 from tests.api.world import JsonObject, World
@@ -94,7 +94,7 @@ class SqlWorld:
         token = context.sessions.begin(world.tenant.key, world.clock())
         session = context.sessions.find(token, world.clock())
         assert session is not None
-        self.client.cookies.set(COOKIE, token)
+        self.client.cookies.set(SESSION, token)
         yield Browser(world, self.client, context.csrf.token_for(session))
         self.client.cookies.clear()
 

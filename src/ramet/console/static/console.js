@@ -145,6 +145,11 @@
   document.addEventListener("toggle", (event) => {
     if (event.target.id) open.set(event.target.id, event.target.open);
   }, true);
+  /* a part that is replaced right after the click has no toggle event */
+  document.addEventListener("click", (event) => {
+    const details = event.target.closest("summary")?.parentElement;
+    if (details?.id) open.set(details.id, !details.open);
+  });
   function reopen(root) {
     for (const details of root.querySelectorAll("details[id]")) {
       if (open.has(details.id)) details.open = open.get(details.id);
