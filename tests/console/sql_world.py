@@ -67,7 +67,7 @@ class Browser:
     token: str
 
     def see(self, path: str, status: int = 200, **query: str) -> str:
-        answer = self.client.get(path, params=query, follow_redirects=False)
+        answer = self.client.get(path, params=query or None, follow_redirects=False)
         assert answer.status_code == status, answer.text
         return answer.text
 

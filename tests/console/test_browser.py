@@ -52,7 +52,7 @@ def _paths(visitor: Visitor) -> list[str]:
     prod = f"/console/services/{visitor.named('nightly').id}"
     verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
     more = ("/window", "/add-replicas", "/snapshots", "/optimize", "/restores", "/restores?strategy=NOW", "/checkpoint")
-    inside = ("/insight", "/settings", "/logins", "/sql")
+    inside = ("/insight", "/settings", "/logins", "/sql", "/tables")
     preview = f"/console/services/{visitor.named('preview').id}"
     replicas = f"{base}/replicas/{visitor.named('shop').replica_sets[0].id}"
     return [

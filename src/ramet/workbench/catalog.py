@@ -9,7 +9,7 @@ from ramet.endpoints import DATABASE
 from ramet.errors import Unavailable
 from ramet.workbench.sessions import Limits, Place, Workbench
 
-LIMITS = Limits(10, search_path="pg_catalog")
+LIMITS = Limits(10, settings={"search_path": "pg_catalog", "lock_timeout": "1s"})
 _DATABASES = """
 SELECT datname FROM pg_database
 WHERE datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')

@@ -1,6 +1,6 @@
 """Sessions in the databases of services, as a login of the key that is signed in: within limits of time and size."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -21,11 +21,11 @@ _REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a session works, and how much it reads; `search_path` is there instead of that of the database."""
+    """How long a session works, how much it reads, and which further settings it begins with."""
 
     seconds: int
     most_bytes: int = MOST_BYTES
-    search_path: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,6 @@ def _options(limits: Limits, *, writes: bool) -> str:
         "idle_in_transaction_session_timeout": "60s",
         "client_connection_check_interval": "5s",
         **({"role": ADMIN} if writes else {"default_transaction_read_only": "on"}),
-        **({} if limits.search_path is None else {"search_path": limits.search_path}),
+        **limits.settings,
     }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())

@@ -43,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Value:
-    """A value as text; of one that is cut off, `bytes` is what it has altogether."""
+    """A value as text; of one that is cut off, `bytes` is what it has altogether, or 0 where that is not known."""
 
     text: str
     bytes: int

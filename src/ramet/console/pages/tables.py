@@ -1,0 +1,102 @@
+"""The tables and views in a database of a service: their list, and one with its parts and its rows by page."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+from litestar import Response
+from litestar.params import FromQuery
+
+from ramet.console.context import CurrentSession, ServiceId, SignedIn, read
+from ramet.console.rendering import page, redirect
+from ramet.control.services import get_service
+from ramet.endpoints import DATABASE
+from ramet.errors import Error, NotFound
+from ramet.workbench.catalog import LIMITS, catalog_session, list_databases
+from ramet.workbench.sessions import Limits, Place
+from ramet.workbench.statements import TEXTS, Complaint, StatementRefused
+from ramet.workbench.tables import Rows, Table, describe_table, list_tables, read_rows, select_of
+
+_Found = TypeVar("_Found")
+
+
+@read("/services/{service_id:str}/tables", operation="createLogin", sync_to_thread=True)
+def tables_page(
+    session: SignedIn,
+    service_id: ServiceId,
+    database: FromQuery[str] = DATABASE,
+    search: FromQuery[str] = "",
+    schema: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+) -> Response[str]:
+    """List the tables and views of a database whose names contain `search`, those after the one in `schema`."""
+    service = get_service(session.plane, session.project_id, service_id)
+    place = Place(session.plane, service, database)
+    asked = search.replace("\0", ""), (schema.replace("\0", ""), after.replace("\0", ""))
+    found, problem = _asked(session, place, lambda inside: (list_databases(inside), *list_tables(inside, *asked)))
+    databases, tables, has_more = found or ((), [], False)
+    return page(
+        "tables.html",
+        session,
+        service=service,
+        database=database,
+        databases=list(dict.fromkeys([*databases, database])),
+        search=search,
+        tables=tables,
+        has_more=has_more,
+        problem=problem,
+    )
+
+
+@read("/services/{service_id:str}/tables/one", operation="createLogin", sync_to_thread=True)
+def table_page(
+    session: SignedIn,
+    service_id: ServiceId,
+    database: FromQuery[str] = DATABASE,
+    schema: FromQuery[str] = "",
+    name: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+    skip: FromQuery[int] = 0,
+) -> Response[str] | Response[None]:
+    """Show a table or view, and the rows after those of an earlier page."""
+    service = get_service(session.plane, session.project_id, service_id)
+    if not name:
+        return redirect(f"/console/services/{service.id}/tables")
+    place = Place(session.plane, service, database)
+    with catalog_session(session.context.workbench, place) as inside:
+        table = describe_table(inside, schema, name)
+    rows, complaint = _rows(session, place, table, after, skip)
+    return page(
+        "table.html",
+        session,
+        service=service,
+        database=database,
+        table=table,
+        rows=rows,
+        complaint=complaint,
+        select=select_of(table),
+        is_first=not after and not skip,
+    )
+
+
+def _rows(
+    session: CurrentSession, place: Place, table: Table, after: str, skip: int
+) -> tuple[Rows | None, Complaint | None]:
+    """Return a page of rows, or why they cannot be read."""
+    try:
+        with session.context.workbench.session(place, Limits(LIMITS.seconds), context=TEXTS) as inside:
+            return read_rows(inside, table, after, skip), None
+    except StatementRefused as error:
+        return None, error.complaint
+
+
+def _asked(
+    session: CurrentSession, place: Place, ask: Callable[[psycopg.Connection], _Found]
+) -> tuple[_Found | None, str]:
+    try:
+        with catalog_session(session.context.workbench, place) as inside:
+            return ask(inside), ""
+    except NotFound:
+        raise
+    except Error as error:
+        return None, str(error)
