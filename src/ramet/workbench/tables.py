@@ -156,13 +156,26 @@ def describe_table(session: psycopg.Connection, schema: str, name: str) -> Table
     if found is None:
         wrong = f"The database has no table or view {name[:64]!r} in a schema {schema[:64]!r}"
         raise NotFound("TABLE_NOT_FOUND", wrong, "Look into the list of tables.")
-    oid, kind, *rest = found
+    oid, kind, comment, rows, definition, partition_key, has_policies = found
     columns = [TableColumn(*row) for row in session.execute(_COLUMNS, (oid,))]
 
     def parts(query: LiteralString) -> list[Part]:
         return [Part(*row) for row in session.execute(query, (oid,))]
 
-    return Table(schema, name, KINDS[kind], *rest, columns, parts(_INDEXES), parts(_CONSTRAINTS), parts(_TRIGGERS))
+    return Table(
+        schema,
+        name,
+        KINDS[kind],
+        comment,
+        rows,
+        definition,
+        partition_key,
+        has_policies,
+        columns,
+        parts(_INDEXES),
+        parts(_CONSTRAINTS),
+        parts(_TRIGGERS),
+    )
 
 
 def read_rows(session: psycopg.Connection, table: Table, after: str, skip: int) -> Rows:
