@@ -20,6 +20,8 @@ from tests.api.world import JsonObject, World
 from tests.applications import application
 from tests.audited import check_audited
 
+PARENT = "parent"
+"""A service with this host has the database of this name."""
 KEY = re.compile(r'name="key" value="([^"]+)"')
 
 
@@ -41,9 +43,8 @@ class Server:
         kept = {
             name: given[name] for name in ("hostaddr", "port", "options", "autocommit", "context", "client_encoding")
         }
-        return psycopg.connect(
-            user="tsdbadmin" if writes else "reader", dbname=given["dbname"], sslmode="disable", **kept
-        )
+        database = PARENT if given["host"] == PARENT else given["dbname"]
+        return psycopg.connect(user="tsdbadmin" if writes else "reader", dbname=database, sslmode="disable", **kept)
 
 
 def prepare(url: str) -> Server:

@@ -68,7 +68,7 @@ def _paths(visitor: Visitor) -> list[str]:
         f"{prod}/delete",
         f"{prod}/window",
         *(prod + v for v in ("", "/restores?strategy=LAST_SNAPSHOT", "/reset", "/rewind")),
-        *(preview + v for v in ("/reset", "/restores")),
+        *(preview + v for v in ("/reset", "/restores", "/compare")),
     ]
 
 
