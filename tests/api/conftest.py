@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.api.world import World, open_world
+from tests.stores import postgresql_server, url
+
+__all__ = ["postgresql_server", "url", "world"]
 
 
 @pytest.fixture

@@ -4,17 +4,18 @@ import logging
 
 import pytest
 
-from ramet.control import services
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from tests.api.world import World
+
+_LIST = "ramet.control.listing.Listing.list_services"
 
 
 def _raise(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(services, verb, fail)
+    monkeypatch.setattr(verb, fail)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def _raise(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception) -> None
 def test_each_error_has_its_status(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: type[Error], status: int
 ) -> None:
-    _raise(monkeypatch, "list_services", kind("SOME_CODE", "Something is so", "Do that."))
+    _raise(monkeypatch, _LIST, kind("SOME_CODE", "Something is so", "Do that."))
     answer = world.get(world.services_path)
     assert answer.status_code == status
     assert answer.json() == {"code": "SOME_CODE", "message": "Something is so", "details": "Do that."}
@@ -40,12 +41,16 @@ def test_each_error_has_its_status(
 
 
 def test_empty_details_are_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _raise(monkeypatch, "list_services", Invalid("SOME_CODE", "Something is so"))
+    _raise(monkeypatch, _LIST, Invalid("SOME_CODE", "Something is so"))
     assert world.get(world.services_path).json() == {"code": "SOME_CODE", "message": "Something is so"}
 
 
 def test_polling_one_service_never_meets_a_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    _raise(monkeypatch, "get_service", Unavailable("STORE_UNAVAILABLE", "The store cannot be reached"))
+    _raise(
+        monkeypatch,
+        "ramet.control.services.get_service",
+        Unavailable("STORE_UNAVAILABLE", "The store cannot be reached"),
+    )
     answer = world.get(world.path("a000000000"))
     assert (answer.status_code, answer.json()["code"]) == (500, "STORE_UNAVAILABLE")
 
@@ -54,7 +59,7 @@ def test_polling_one_service_never_meets_a_503(world: World, monkeypatch: pytest
 def test_a_fault_is_a_500_that_shows_nothing_and_is_logged_once_with_its_reference(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
 ) -> None:
-    _raise(monkeypatch, "list_services", fault)
+    _raise(monkeypatch, _LIST, fault)
     with caplog.at_level(logging.WARNING):
         answer = world.get(world.services_path)
     assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")

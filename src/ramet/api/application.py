@@ -15,6 +15,7 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from ramet.api.auth import key_guard, recorder
 from ramet.api.body import LIMIT_BYTES, ApiRequest
 from ramet.api.errors import exception_handlers, on_http_exception
+from ramet.api.listed import listed_service
 from ramet.api.methods import Application, Observer
 from ramet.api.openapi import document
 from ramet.api.parameters import check_parameters
@@ -54,6 +55,7 @@ from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
 from ramet.api.routes.warm_forks import warm_forks_router
 from ramet.api.routes.webhooks import webhooks_router
+from ramet.control.listing import Listing
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.recording import Network, Recording
@@ -122,6 +124,7 @@ def create_app(
     closed, and requests wait no longer when `waits` is.
     """
     feed, waiting = event_feed or EventFeed(plane.store), waits or Waits(plane)
+    listing = Listing(listed_service)
     interface = Router(
         BASE_PATH,
         route_handlers=RESOURCES,
@@ -135,6 +138,7 @@ def create_app(
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
             "event_feed": Provide(lambda: feed, use_cache=True, sync_to_thread=False),
+            "listing": Provide(lambda: listing, use_cache=True, sync_to_thread=False),
             "waits": Provide(lambda: waiting, use_cache=True, sync_to_thread=False),
             "at": Provide(service_of_path, sync_to_thread=False),
         },

@@ -85,7 +85,7 @@ _ERRORS = {
 }
 
 
-_PROVIDED = ("plane", "projects", "event_feed", "waits")
+_PROVIDED = ("plane", "projects", "event_feed", "waits", "listing")
 
 
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:

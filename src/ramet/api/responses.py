@@ -15,6 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import SkipValidation
 
 from ramet.api.parameters import ProjectId, ServiceId
+from ramet.control.listing import Listing
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.waits import Waits
@@ -30,6 +31,7 @@ class ServiceOfPath(NamedTuple):
 
 PlaneDependency = NamedDependency[SkipValidation[Plane]]
 ServicePath = NamedDependency[SkipValidation[ServiceOfPath]]
+ListingDependency = NamedDependency[SkipValidation[Listing[Any]]]
 WaitsDependency = NamedDependency[SkipValidation[Waits]]
 ProjectVerbs = NamedDependency[SkipValidation[Projects]]
 

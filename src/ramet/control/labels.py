@@ -1,10 +1,10 @@
-"""The labels of services, and lists that are limited to some of them."""
+"""The labels of services."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ramet.control.lookup import changeable_service
 from ramet.control.plane import Plane
-from ramet.model.labels import LabelFilter, changed_labels, check_labels
+from ramet.model.labels import changed_labels, check_labels
 from ramet.model.service import Service
 from ramet.store import services
 
@@ -26,8 +26,3 @@ def _change(
         service = changeable_service(plane, tx, project_id, service_id, "updateLabels")
         services.update_service(tx, service.id, labels=change(service.labels) or None)
         return changeable_service(plane, tx, project_id, service_id, "updateLabels")
-
-
-def labelled(known: list[Service], filters: Sequence[LabelFilter]) -> list[Service]:
-    """Return the services that all filters accept."""
-    return [one for one in known if all(each.accepts(one.labels) for each in filters)] if filters else known

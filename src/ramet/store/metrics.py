@@ -60,13 +60,13 @@ def put_usage(tx: sa.Connection, usages: Mapping[str, Usage], at: datetime) -> N
 def usage_of(tx: sa.Connection, subject: str, since: datetime) -> Usage | None:
     """Return what a subject uses now, None when nothing is known that is as new as `since`."""
     row = tx.execute(_USAGE, {"same_subject": subject, "since": since}).one_or_none()
-    return None if row is None else _usage(*row[1:])
+    return None if row is None else usage_of_row(*row[1:])
 
 
 def usage_in_project(tx: sa.Connection, project_id: str, since: datetime) -> dict[str, Usage | None]:
     """Return what the services of a project use now, as far as that is as new as `since`."""
     rows = tx.execute(_USAGES_IN_PROJECT, {"same_project": project_id, "since": since})
-    return {row[0]: _usage(*row[1:]) for row in rows}
+    return {row[0]: usage_of_row(*row[1:]) for row in rows}
 
 
 def list_samples(
@@ -128,5 +128,6 @@ def _lives(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.ready_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
 
 
-def _usage(*figures: int | None) -> Usage | None:
+def usage_of_row(*figures: int | None) -> Usage | None:
+    """Return what the columns of `last_usage` say, None when they say nothing."""
     return None if figures == (None, None, None) else Usage(*figures)

@@ -12,6 +12,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
+from ramet.model.metrics import Usage
 from ramet.model.passwords import Secret
 from ramet.model.service import Origin, Service
 from ramet.model.service_type import ServiceType
@@ -21,8 +22,9 @@ from ramet.model.upstream import Following, Upstream
 from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.journal import journal_of
+from ramet.store.metrics import usage_of_row
 from ramet.store.rows import columns_of
-from ramet.store.tables import hold, operation, replica_set, service
+from ramet.store.tables import hold, last_usage, operation, replica_set, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 
@@ -75,12 +77,38 @@ _PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
 _HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindparam("same_id"))
-_visible = _without_report.where(
+_is_visible = sa.and_(
     service.c.project_id == sa.bindparam("project_id"),
     service.c.deleted_at.is_(None),
     service.c.unclaimed.is_(False),
     service.c.failed_at.is_(None) | (service.c.failed_at > sa.bindparam("shown_since")),
-).order_by(service.c.created_at, service.c.id)
+)
+_visible = _without_report.where(_is_visible).order_by(service.c.created_at, service.c.id)
+# What differs whenever a row of the list differs: all that it is made of, or the versions of the rows it is read from.
+_MARKS = {
+    "sqlite": sa.func.json_array(*_without_report.selected_columns, type_=sa.Text()),
+    "postgresql": sa.func.concat_ws(
+        " ",
+        *(
+            sa.literal_column(f"CAST({table}.{name} AS text)")
+            for table in ("service", "operation")
+            for name in ("xmin", "ctid")
+        ),
+        type_=sa.Text(),
+    ),
+}
+
+
+def _with_marks(mark: sa.ColumnElement[str]) -> sa.Select[Any]:
+    used = (last_usage.c.subject == service.c.id) & (last_usage.c.at >= sa.bindparam("used_since"))
+    usage = (last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb)
+    rows = service.outerjoin(operation, service.c.operation_id == operation.c.id).outerjoin(last_usage, used)
+    listed = sa.select(service.c.id, mark, *usage).select_from(rows).where(_is_visible)
+    return listed.order_by(service.c.created_at, service.c.id)
+
+
+_marks = {dialect: _with_marks(mark) for dialect, mark in _MARKS.items()}
+_marked = {dialect: _visible.with_only_columns(mark, *_visible.selected_columns) for dialect, mark in _MARKS.items()}
 
 
 _claims = sa.union_all(
@@ -120,13 +148,39 @@ def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by:
     With `made_by` only those that this key made.
     """
     wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}
-    query = _visible if made_by is None else _visible.where(service.c.made_by == made_by)
-    return [_service(row) for row in tx.execute(query, wanted).all()]
+    return [_service(row) for row in tx.execute(_made_by(_visible, made_by), wanted).all()]
+
+
+def _made_by(query: sa.Select[Any], made_by: str | None) -> sa.Select[Any]:
+    return query if made_by is None else query.where(service.c.made_by == made_by)
 
 
 def claimed_among(tx: sa.Connection, ids: Collection[str]) -> set[str]:
     """Return which of these services and read replica sets belong to an operation that runs."""
     return set(tx.scalars(_claims, {"ids": list(ids)}))
+
+
+def list_marks(
+    tx: sa.Connection, project_id: str, now: datetime, used_since: datetime, *, made_by: str | None = None
+) -> list[tuple[str, str, Usage | None]]:
+    """Return the id of each service that `list_services` returns, a mark of its state, and what it uses now.
+
+    The mark is another one whenever what `list_services` returns of the service is something else.
+    """
+    wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR, "used_since": used_since}
+    rows = tx.execute(_made_by(_marks[tx.dialect.name], made_by), wanted).all()
+    return [(service_id, mark, usage_of_row(*used)) for service_id, mark, *used in rows]
+
+
+def list_marked(
+    tx: sa.Connection, project_id: str, now: datetime, ids: Collection[str] | None = None, *, made_by: str | None = None
+) -> list[tuple[str, Service]]:
+    """Return services as `list_services` does, all or those with `ids`, each with the mark of the state that it has."""
+    query = _made_by(_marked[tx.dialect.name], made_by)
+    if ids is not None:
+        query = query.where(service.c.id.in_(ids))
+    rows = tx.execute(query, {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}).all()
+    return [(row[0], _service(row[1:])) for row in rows]
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
@@ -288,7 +342,7 @@ def holders(tx: sa.Connection, service_id: str) -> list[str]:
     return list(tx.scalars(_HOLDERS, {"same_id": service_id}))
 
 
-def _service(row: sa.Row[Any]) -> Service:
+def _service(row: Sequence[Any]) -> Service:
     columns = tuple(row)  # a row's own attributes take half the time of a listing
     fields = (
         *columns[:4],

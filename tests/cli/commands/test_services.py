@@ -114,7 +114,7 @@ def test_an_error_speaks_of_options_and_not_of_fields(terminal: Terminal, to: st
 def test_a_fork_asks_for_the_list_once_and_waits_in_one_request(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal.made("service", "create", "asked")
+    terminal.made("service", "create", "counted")
     asked: list[tuple[str, str]] = []
     send = HttpTransport.request
 
@@ -123,7 +123,7 @@ def test_a_fork_asks_for_the_list_once_and_waits_in_one_request(
         return send(self, method, path, *rest)
 
     monkeypatch.setattr(HttpTransport, "request", request)
-    fork = terminal.made("service", "fork", "asked")
+    fork = terminal.made("service", "fork", "counted")
     assert asked[:3] == [("GET", "services"), ("POST", "forkService"), ("GET", fork["service_id"])]
     assert set(asked[3:]) <= {("GET", fork["service_id"])}
 
@@ -182,7 +182,7 @@ def test_a_wait_that_times_out_exits_with_2(terminal: Terminal, world: World, mo
 
 
 def test_delete_asks_for_confirmation(terminal: Terminal) -> None:
-    terminal.made("service", "create", "asked")
+    terminal.made("service", "create", "counted")
     assert terminal.ramet("service", "delete", "asked", typed="n\n").code == 1
     assert terminal.made("service", "get", "asked")["status"] == "READY"
     assert terminal.ramet("service", "delete", "asked", typed="y\n").code == 0

@@ -17,6 +17,7 @@ from ramet.api.errors import POLLED
 from ramet.api.parameters import IdempotencyKey, Prefer, ProjectId, ServiceId, checked_key, preferred_wait
 from ramet.api.responses import (
     OF_PROJECT,
+    ListingDependency,
     PlaneDependency,
     ServicePath,
     WaitsDependency,
@@ -56,8 +57,7 @@ from ramet.api.schemas.services import (
 from ramet.api.schemas.shared import Endpoint, Success
 from ramet.control import services
 from ramet.control.high_availability import set_ha as set_standbys
-from ramet.control.labels import labelled
-from ramet.control.metrics import usage_now, usages_now
+from ramet.control.metrics import usage_now
 from ramet.control.plane import Plane
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
@@ -94,11 +94,13 @@ _NO_FORK: _ForkMetadata = (None, None, None, None, None)
 
 
 @read("/", operation_id="getServices", summary="List all services")
-def list_services(plane: PlaneDependency, project_id: ProjectId, label: Label = None) -> Response[list[Service]]:
+def list_services(
+    plane: PlaneDependency, listing: ListingDependency, project_id: ProjectId, label: Label = None
+) -> Response[list[Service]]:
     """Every service of the project, or those with all the labels, in the order of their creation."""
     filters = [parse_filter(text) for text in label or ()]
-    usages, found = usages_now(plane, project_id), services.list_services(plane, project_id)
-    return answer([service_shape(each, None, usages.get(each.id)) for each in labelled(found, filters)])
+    found = listing.list_services(plane, project_id)
+    return answer([each.with_usage(usage) for each, usage in found if each.is_accepted(filters)])
 
 
 @accept("/", operation_id="createService", summary="Create a service")
@@ -307,12 +309,13 @@ def service_shape(
         ha_replicas=_replicas(standbys_of(service.settings)),
         connection_pooler=pooler_shape(service.host, service.pooler_port, service.id),
         read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
-        metrics=_metrics(usage, status),
+        metrics=metrics_shape(usage, status),
         initial_password=None if initial_password is None else initial_password.reveal(),
     )
 
 
-def _metrics(usage: Usage | None, status: Status) -> ServiceMetrics | None:
+def metrics_shape(usage: Usage | None, status: Status) -> ServiceMetrics | None:
+    """Return what clients see of the usage of a service with a status."""
     if usage is None or status is Status.PAUSED:
         return None
     return ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis)
