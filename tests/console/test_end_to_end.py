@@ -1,4 +1,4 @@
-"""The console with real servers: create, load, fork at a point in time, read the report, delete."""
+"""The console with real servers: create, load, fork at a point in time, change it with SQL, read the report, delete."""
 
 import os
 import re
@@ -60,6 +60,20 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Insta
         assert client.execute("SELECT count(*) FROM purchase").fetchone() == (3,)
 
     page.get_by_role("link", name="Open shop-fork").click()
+    page.get_by_role("link", name="SQL", exact=True).click()
+    page.locator("#sql").fill("ALTER TABLE purchase ADD price numeric")
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("main")).to_contain_text("25006")
+    page.get_by_label("Let this statement write").check()
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("main")).to_contain_text("ALTER TABLE ·")
+    page.get_by_role("link", name="Tables").click()
+    page.get_by_role("link", name="public.purchase").click()
+    expect(page.locator("#rows")).to_contain_text("10")
+    page.get_by_role("link", name="shop-fork").first.click()
+    page.get_by_role("link", name="Compare the schema").click()
+    expect(page.locator("main")).to_contain_text("+numeric")
+    page.get_by_role("link", name="shop-fork").first.click()
     page.get_by_role("link", name="Full report").click()
     story = page.locator("main")
     for text in (
@@ -80,6 +94,6 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Insta
     expect(page.locator("#listing .name")).to_have_text(["shop"])
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(fork, connect_timeout=5)
-    assert complaints == []
+    assert [one for one in complaints if "422" not in one] == []
     assert host.terminate() == os.EX_OK
     context.close()

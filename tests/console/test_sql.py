@@ -232,7 +232,7 @@ def test_a_statement_is_cancelled_by_its_form_and_by_nobody_else(
     try:
         is_asleep = "SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep' AND state = 'active'"
         eventually(lambda: sql.server.run(is_asleep) == [(1,)])
-        assert sql.console.context.desk.cancel("another session", "long") is False
+        assert sql.console.context.desk.cancel("another key", "long") is False
         assert "No statement of this form" in admin.sql(shop, "", key="other", action="cancel").text
         assert "is being cancelled" in admin.sql(shop, "SELECT 2", key="long", action="cancel").text
     finally:

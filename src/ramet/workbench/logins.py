@@ -2,7 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -49,7 +50,7 @@ class KeptLogins:
         made = _make(plane, service, writes=writes)
         with self._lock:
             self._kept[name] = made
-        self._give_up(plane, caller.public_key)
+        self._give_up(plane, caller.public_key, caller.project_id)
         return made
 
     def forget(self, plane: Plane, service: Service, *, writes: bool) -> None:
@@ -58,7 +59,7 @@ class KeptLogins:
             with self._lock:
                 self._kept.pop((plane.caller.public_key, service.id, writes), None)
 
-    def _give_up(self, plane: Plane, public_key: str) -> None:
+    def _give_up(self, plane: Plane, public_key: str, project_id: str) -> None:
         """Revoke those of a key that were not used for longest: it may need its number of logins elsewhere."""
         with self._lock:
             over = {name: one for name, one in self._kept.items() if one.login.expires_at <= plane.clock()}
@@ -68,14 +69,18 @@ class KeptLogins:
                 del self._kept[name]
         for one in over.values():
             if one.login.public_key == public_key:
-                with suppress(Error):
-                    logins.revoke_login(plane, plane.caller.project_id, one.login.service_id, one.login.role)  # type: ignore[union-attr]
+                with suppress(Error), _own_act("revokeLogin", one.login.service_id, role=one.login.role):
+                    logins.revoke_login(plane, project_id, one.login.service_id, one.login.role)
 
 
 def _make(plane: Plane, service: Service, *, writes: bool) -> NewLogin:
-    """Make a login; the audit has an entry for it, whatever the request is that needs it."""
-    act = acting.current()
-    fields = {"ttl_seconds": _SECONDS, "read_only": not writes}
-    own = act and replace(act, verb="createLogin", subject=service.id, fields=fields, recorded=None)
-    with acting.acting(own):
+    with _own_act("createLogin", service.id, ttl_seconds=_SECONDS, read_only=not writes):
         return logins.create_login(plane, service.project_id, service.id, _SECONDS, read_only=not writes)
+
+
+@contextmanager
+def _own_act(verb: str, subject: str, **fields: object) -> Iterator[None]:
+    """Let the audit have an entry of its own, whatever the request is that needs it."""
+    act = acting.current()
+    with acting.acting(act and replace(act, verb=verb, subject=subject, fields=fields, recorded=None)):
+        yield

@@ -9,6 +9,8 @@ import threading
 from contextlib import suppress
 from types import TracebackType
 
+from ramet.endpoints import address
+
 _CHUNK = 64 * 1024
 _LOOPBACK = "127.0.0.1"
 _CONNECT_SECONDS = 30
@@ -17,11 +19,13 @@ _CONNECT_SECONDS = 30
 class Relay:
     """Listens on loopback for one client of a server, and passes bytes on: also those of its requests to cancel.
 
-    What is encrypted stays so. `ended_by` says what has ended it: "size", "time", or nothing yet.
+    What is encrypted stays so. `ended_by` says what has ended it: "size", "time", or nothing yet; `problem` why it
+    does not reach the server.
     """
 
     def __init__(self, host: str, port: int, most_bytes: int, seconds: float) -> None:
         self.ended_by = ""
+        self.problem = ""
         self._address = (host, port)
         self._left = most_bytes
         self._sockets: set[socket.socket] = set()
@@ -61,7 +65,13 @@ class Relay:
                 _begin(self._join, client)
 
     def _join(self, client: socket.socket) -> None:
-        with client, suppress(OSError), socket.create_connection(self._address, _CONNECT_SECONDS) as server:
+        try:
+            server = socket.create_connection(self._address, _CONNECT_SECONDS)
+        except OSError as error:
+            self.problem = f"{address(*self._address)}: {error.strerror or error}"
+            client.close()
+            return
+        with client, server:
             server.settimeout(None)
             with self._lock:
                 if self._is_over:

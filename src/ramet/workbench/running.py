@@ -37,7 +37,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Desk:
-    """Statements by their owner, such as a session in a browser, and the key of the form that sent them."""
+    """Statements by their owner, the public key of who is signed in, and the key of the form that sent them."""
 
     _running: dict[tuple[str, str], Running] = field(default_factory=dict)
     _spent: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)

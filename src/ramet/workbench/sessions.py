@@ -1,5 +1,6 @@
 """Sessions in the databases of services, as a login of the key that is signed in: within limits of time and size."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -9,13 +10,14 @@ from psycopg.abc import AdaptContext
 
 from ramet.control.plane import Plane
 from ramet.endpoints import ADMIN, ssl_mode
-from ramet.errors import Error, TooLarge, Unavailable
+from ramet.errors import Error, Exhausted, TooLarge, Unavailable
 from ramet.model.service import Service
 from ramet.workbench.logins import KeptLogins
 from ramet.workbench.relay import Relay
 
 MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
+_MOST_SESSIONS = 16
 _REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
 
 
@@ -39,10 +41,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Workbench:
-    """Opens sessions. `connect` is psycopg's."""
+    """Opens sessions, as many at a time as there are `slots`. `connect` is psycopg's."""
 
     logins: KeptLogins = field(default_factory=KeptLogins)
     connect: Callable[..., psycopg.Connection] = psycopg.connect
+    slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_MOST_SESSIONS), repr=False)
 
     @contextmanager
     def session(
@@ -50,8 +53,22 @@ class Workbench:
     ) -> Iterator[psycopg.Connection]:
         """Yield a session, whose role cannot write unless it `writes`; it begins no transaction.
 
-        Raises Unavailable where there is none, TooLarge and Unavailable when its limits end it, and psycopg's errors.
+        Raises Unavailable where there is none, Exhausted where there are too many, TooLarge and Unavailable when its
+        limits end it, and psycopg's errors.
         """
+        if not self.slots.acquire(blocking=False):
+            wrong = f"{_MOST_SESSIONS} sessions of the console are open, which is the maximum"
+            raise Exhausted("TOO_MANY_SESSIONS", wrong, "Try again when others have ended.")
+        try:
+            with self._bounded(place, limits, writes=writes, context=context) as session:
+                yield session
+        finally:
+            self.slots.release()
+
+    @contextmanager
+    def _bounded(
+        self, place: Place, limits: Limits, *, writes: bool, context: AdaptContext | None
+    ) -> Iterator[psycopg.Connection]:
         service = place.service
         relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
         try:
@@ -82,7 +99,8 @@ class Workbench:
             self.logins.forget(place.plane, place.service, writes=writes)
             return self._connect(place, relay, options, writes=writes, context=context)
         except psycopg.Error as error:
-            said = str(error).strip().rpartition("failed: ")[2]  # what precedes it is the address of the relay
+            # What precedes it is the address of the relay.
+            said = relay.problem or str(error).strip().rpartition("failed: ")[2]
             wrong = f"{place.service.name} accepts no session in {place.database[:64]!r}: {said}"
             raise Unavailable("NO_SESSION", wrong, "Try again later.") from error
 

@@ -83,7 +83,7 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
     if writes:
         _check_writing(session, service, fields, action)
     place = Place(session.plane, service, fields.get("database") or DATABASE)
-    with session.context.desk.running(session.digest, key, once=commits) as running:
+    with session.context.desk.running(session.public_key, key, once=commits) as running:
         if commits:
             session.plane.record("started")
         with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
@@ -119,7 +119,7 @@ def _choice(fields: Mapping[str, str], name: str, allowed: Sequence[int]) -> int
 
 
 def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, str]) -> Response[str]:
-    was_running = session.context.desk.cancel(session.digest, fields.get("key", ""))
+    was_running = session.context.desk.cancel(session.public_key, fields.get("key", ""))
     done = "The statement is being cancelled." if was_running else "No statement of this form is running."
     return _page(session, service, Form(fields), done=done)
 
