@@ -27,6 +27,7 @@ from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.logins import EndedLogins
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.maintenance import maintain_servers
+from ramet.control.duties.own_space import OwnSpace
 from ramet.control.duties.sampling import Sampling
 from ramet.control.duties.sleep import WAKING_SECONDS, FallingAsleep, Waking
 from ramet.control.duties.snapshots import ScheduledSnapshots
@@ -216,6 +217,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("audit", 60.0, partial(_tend_audit, settings, plane, trusted), at_start=False),
         Duty("events", 600.0, partial(_remove_old_events, settings, plane, trusted), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
+        Duty("own space", 1.0, OwnSpace(plane).measure),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
 

@@ -22,7 +22,6 @@ from ramet.console.pages import handlers
 from ramet.console.pages.sign_in import LINKS
 from ramet.console.rendering import redirect
 from ramet.console.static_files import other_version, static_files_router
-from ramet.console.views.disk_usage import DiskUsage
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
@@ -83,7 +82,6 @@ def open_console(
             SignInLinks(),
             SignInThrottle(),
             ChangeFeed(plane),
-            DiskUsage(plane),
             cache(lambda: _reference(openapi())),
         )
     )

@@ -15,7 +15,6 @@ from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.live.change_feed import ChangeFeed
-from ramet.console.views.disk_usage import DiskUsage
 from ramet.console.views.notices import NOTICED
 from ramet.control import recording
 from ramet.control.plane import Plane
@@ -47,7 +46,6 @@ class ConsoleContext:
     links: SignInLinks
     throttle: SignInThrottle
     feed: ChangeFeed
-    disk_usage: DiskUsage
     reference: Callable[[], Sequence[tuple[str, str, str]]]
     workbench: Workbench = field(default_factory=Workbench)
     desk: Desk = field(default_factory=Desk)
@@ -141,7 +139,7 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
 
 
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
-    """Return the fields of a form that one of our own pages sent, without surrounding disk_usage. Raises Forbidden."""
+    """Return the fields of a form that one of our own pages sent, without surrounding spaces. Raises Forbidden."""
     form = await request.form()
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     session.context.csrf.check(session, fields)

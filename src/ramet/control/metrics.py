@@ -100,5 +100,14 @@ def usages_now(plane: Plane, project_id: str) -> Mapping[str, Usage | None]:
         return metrics.usage_in_project(tx, project_id, plane.clock() - CURRENT)
 
 
+def own_space(plane: Plane, project_id: str) -> Mapping[str, int | None]:
+    """Return the bytes that each service of a project occupies alone; None where the host cannot tell.
+
+    Services that were not measured yet are missing.
+    """
+    with plane.store.read() as tx:
+        return metrics.own_space_in_project(tx, project_id)
+
+
 def _is_replica(service: Service) -> bool:
     return service.origin is not None and service.origin.is_standby

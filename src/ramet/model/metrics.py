@@ -214,11 +214,12 @@ _FUNCTIONS: Mapping[Function, Callable[[list[float]], float]] = {
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """What a service uses now; None where that is not known."""
+    """What a service uses now; None where that is not known. Of `own_bytes` no block is shared with another service."""
 
     cpu_millis: int | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
+    own_bytes: int | None = None
 
 
 def usage(samples: Sequence[Sample]) -> Usage:

@@ -5,6 +5,7 @@ Samples are kept as they are for two days, then one in ten minutes for a month.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,9 +15,18 @@ from ramet.store.tables import last_usage, metric_sample, replica_set, service
 KEPT_WHOLE = timedelta(days=2)
 KEPT_THINNED = timedelta(days=30)
 _SLICE_MICROS = 600_000_000
-_USAGES = sa.select(
-    last_usage.c.subject, last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb
-).where(last_usage.c.at >= sa.bindparam("since"))
+
+
+def usage_columns(since: sa.BindParameter[datetime]) -> tuple[sa.ColumnElement[Any], ...]:
+    """Return the columns of what a subject uses now, and before them whether that is as new as `since`."""
+    used = (last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb, last_usage.c.own_bytes)
+    return last_usage.c.at >= since, *used
+
+
+_SINCE: sa.BindParameter[datetime] = sa.bindparam("since")
+_USAGES = sa.select(last_usage.c.subject, *usage_columns(_SINCE)).where(
+    (last_usage.c.at >= _SINCE) | last_usage.c.own_bytes.is_not(None)
+)
 _USAGE = _USAGES.where(last_usage.c.subject == sa.bindparam("same_subject"))
 _USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject).where(
     service.c.project_id == sa.bindparam("same_project")
@@ -47,24 +57,50 @@ def insert_samples(tx: sa.Connection, samples: Mapping[str, Sample]) -> None:
 
 
 def put_usage(tx: sa.Connection, usages: Mapping[str, Usage], at: datetime) -> None:
-    """Record what subjects use now, in the place of what was known before."""
+    """Record what subjects use now, in the place of what was known before; what they occupy of their own stays."""
     rows = [
         {"subject": subject, "at": at, "cpu_millis": u.cpu_millis, "memory_mb": u.memory_mb, "storage_mb": u.storage_mb}
         for subject, u in usages.items()
     ]
+    known = set(tx.scalars(sa.select(last_usage.c.subject).where(last_usage.c.subject.in_(list(usages)))))
+    if old := [{"same_subject": row["subject"], **row} for row in rows if row["subject"] in known]:
+        tx.execute(last_usage.update().where(last_usage.c.subject == sa.bindparam("same_subject")), old)
+    if new := [row for row in rows if row["subject"] not in known]:
+        tx.execute(last_usage.insert(), new)
+
+
+def due_for_own_space(tx: sa.Connection, now: datetime, pause: timedelta) -> list[str]:
+    """Return the services whose own space was not measured for a while, longest ago first; paused ones, too."""
+    last = last_usage.c.own_at
+    measured = last_usage.join(service, service.c.id == last_usage.c.subject)
+    is_due = last.is_(None) | (last <= now - pause) | (last > now)
+    query = sa.select(last_usage.c.subject).select_from(measured).where(_lives(service), is_due)
+    return list(tx.scalars(query.order_by(last.nulls_first())))
+
+
+def put_own_space(tx: sa.Connection, own_bytes: Mapping[str, int | None], at: datetime) -> None:
+    """Record what services occupy of their own; None where the host cannot tell."""
+    rows = [{"same_subject": subject, "own_bytes": found, "own_at": at} for subject, found in own_bytes.items()]
     if rows:
-        tx.execute(last_usage.delete().where(last_usage.c.subject.in_(list(usages))))
-        tx.execute(last_usage.insert(), rows)
+        tx.execute(last_usage.update().where(last_usage.c.subject == sa.bindparam("same_subject")), rows)
+
+
+def own_space_in_project(tx: sa.Connection, project_id: str) -> dict[str, int | None]:
+    """Return what the services of a project occupy of their own; those that were not measured yet are missing."""
+    measured = last_usage.join(service, service.c.id == last_usage.c.subject)
+    query = sa.select(last_usage.c.subject, last_usage.c.own_bytes).select_from(measured)
+    rows = tx.execute(query.where(service.c.project_id == project_id, last_usage.c.own_at.is_not(None)))
+    return {row.subject: row.own_bytes for row in rows}
 
 
 def usage_of(tx: sa.Connection, subject: str, since: datetime) -> Usage | None:
-    """Return what a subject uses now, None when nothing is known that is as new as `since`."""
+    """Return what a subject uses now, as far as that is as new as `since`; what it occupies of its own may be older."""
     row = tx.execute(_USAGE, {"same_subject": subject, "since": since}).one_or_none()
     return None if row is None else usage_of_row(*row[1:])
 
 
 def usage_in_project(tx: sa.Connection, project_id: str, since: datetime) -> dict[str, Usage | None]:
-    """Return what the services of a project use now, as far as that is as new as `since`."""
+    """Return what the services of a project use now, as `usage_of` does of one."""
     rows = tx.execute(_USAGES_IN_PROJECT, {"same_project": project_id, "since": since})
     return {row[0]: usage_of_row(*row[1:]) for row in rows}
 
@@ -128,6 +164,7 @@ def _lives(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.ready_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
 
 
-def usage_of_row(*figures: int | None) -> Usage | None:
-    """Return what the columns of `last_usage` say, None when they say nothing."""
-    return None if figures == (None, None, None) else Usage(*figures)
+def usage_of_row(is_current: bool | None, *figures: int | None) -> Usage | None:
+    """Return what `usage_columns` say, None when they say nothing."""
+    known = figures if is_current else (None, None, None, figures[-1])
+    return None if known == (None, None, None, None) else Usage(*known)

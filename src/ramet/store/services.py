@@ -22,7 +22,7 @@ from ramet.model.upstream import Following, Upstream
 from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.journal import journal_of
-from ramet.store.metrics import usage_of_row
+from ramet.store.metrics import usage_columns, usage_of_row
 from ramet.store.rows import columns_of
 from ramet.store.tables import hold, last_usage, operation, replica_set, service
 
@@ -100,9 +100,9 @@ _MARKS = {
 
 
 def _with_marks(mark: sa.ColumnElement[str]) -> sa.Select[Any]:
-    used = (last_usage.c.subject == service.c.id) & (last_usage.c.at >= sa.bindparam("used_since"))
-    usage = (last_usage.c.cpu_millis, last_usage.c.memory_mb, last_usage.c.storage_mb)
-    rows = service.outerjoin(operation, service.c.operation_id == operation.c.id).outerjoin(last_usage, used)
+    usage = usage_columns(sa.bindparam("used_since"))
+    rows = service.outerjoin(operation, service.c.operation_id == operation.c.id)
+    rows = rows.outerjoin(last_usage, last_usage.c.subject == service.c.id)
     listed = sa.select(service.c.id, mark, *usage).select_from(rows).where(_is_visible)
     return listed.order_by(service.c.created_at, service.c.id)
 

@@ -127,5 +127,7 @@ sa.Index("ix_delivery_due", delivery.c.next_at, sqlite_where=_is_pending, postgr
 sa.Index("ix_delivery_listing", delivery.c.webhook_id, delivery.c.created_at)
 
 metric_sample = _table("metric_sample", "subject! at:time! measured:json")  # of a service, or of a read replica set
-last_usage = _table("last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int?")
+last_usage = _table(
+    "last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int? own_bytes:bigint? own_at:time?"
+)
 duty = _table("duty", "name! next_at:float")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata
+from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata, ServiceMetrics
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
 from ramet.model.environment import Environment
@@ -54,9 +54,19 @@ def test_two_thousand_generations_of_forks_are_drawn() -> None:
 def test_a_table_in_a_pipe_has_no_trailing_spaces_and_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
     print_services([_service("a"), _service("b", "a")], "table")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == list(COLUMNS)
+    assert lines[0].split() == [column for column in COLUMNS if column != "own"]
     assert len(lines) == 3
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
+
+
+def test_own_space_stands_beside_the_apparent_size_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    fork = replace(_service("b", "a"), metrics=ServiceMetrics(14, 1048, 0, 16))
+    print_services([_service("a"), fork], "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == list(COLUMNS)
+    assert "1048 MB   16 MB" in lines[2]
+    print_service(fork, "table")
+    assert "1048 MB, of its own 16 MB" in capsys.readouterr().out
 
 
 def test_a_service_without_free_storage_is_shown_as_read_only_with_the_reason(

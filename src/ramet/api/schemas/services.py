@@ -119,12 +119,22 @@ class HaReplicas(Struct, frozen=True):
     replica_count: int
 
 
-class ServiceMetrics(Struct, frozen=True):
-    """What a service uses now."""
+OwnStorage = Annotated[
+    int,
+    Meta(
+        description="Storage that only this service occupies, with its snapshots and archived WAL, in megabytes: what"
+        " it shares with its parent or its forks does not count. It is measured from time to time."
+    ),
+]
+
+
+class ServiceMetrics(Struct, frozen=True, omit_defaults=True):
+    """What a service uses now. `own_storage_mb` is absent where it is not known."""
 
     memory_mb: int | None
     storage_mb: int | None
     milli_cpu: int | None
+    own_storage_mb: OwnStorage | None = None
 
 
 PgMajorWanted = Annotated[

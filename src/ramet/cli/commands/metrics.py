@@ -75,6 +75,7 @@ def _usage_pairs(usage: ServiceMetrics | None, names: list[str]) -> list[tuple[s
             ("cpu", "?" if usage.milli_cpu is None else f"{usage.milli_cpu} thousandths of a core"),
             ("memory", f"{usage.memory_mb} MB"),
             ("storage", f"{usage.storage_mb} MB"),
+            *([] if usage.own_storage_mb is None else [("of its own", f"{usage.own_storage_mb} MB")]),
         ]
     return [*rows, ("series", "\n".join(names))]
 

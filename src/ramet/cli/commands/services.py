@@ -24,6 +24,7 @@ _SORTED_BY: Mapping[str, Callable[[Service], Any]] = {
     "status": lambda one: one.status,
     "created": lambda one: one.created,
     "space": lambda one: (one.metrics and one.metrics.storage_mb) or 0,
+    "own": lambda one: (one.metrics and one.metrics.own_storage_mb) or 0,
 }
 
 
@@ -51,6 +52,9 @@ def list_services(
     output: str,
 ) -> None:
     """List all services. The table shows forks below their parents.
+
+    A fork shares the blocks of its parent until one of them writes: SPACE is what its files add up to, OWN what only it
+    occupies, with its snapshots and archived WAL.
 
     \b
     Examples:

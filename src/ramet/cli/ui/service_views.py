@@ -17,7 +17,7 @@ from ramet.model.wal_level import WalLevel
 if TYPE_CHECKING:
     from rich.text import Text
 
-COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "created")
+COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "own", "created")
 
 
 def print_services(services: Sequence[Service], output: str, *, as_tree: bool = True) -> None:
@@ -26,7 +26,10 @@ def print_services(services: Sequence[Service], output: str, *, as_tree: bool = 
         print_data(services, output)
         return
     rows = lineage(services) if as_tree else [("", one) for one in services]
-    print_rows(COLUMNS, [row_of(service, branch) for branch, service in rows])
+    knows_own = any(service.metrics is not None and service.metrics.own_storage_mb is not None for service in services)
+    places = [place for place, column in enumerate(COLUMNS) if column != "own" or knows_own]
+    shown = [row_of(service, branch) for branch, service in rows]
+    print_rows([COLUMNS[place] for place in places], [[row[place] for place in places] for row in shown])
     for service in services:
         if service.metadata.expiry_warning is not None:
             say(f"{service.name}: {service.metadata.expiry_warning}.")
@@ -60,6 +63,7 @@ def row_of(service: Service, branch: str = "") -> list[str | Text]:
         shown_size(service),
         shown_endpoint(service),
         shown_space(service),
+        shown_own_space(service),
         local_time(service.created),
     ]
 
@@ -85,6 +89,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("endpoint", shown_endpoint(service)),
         ("region", service.region_code),
         ("storage", service.resources[0].spec.volume_type if service.resources else ""),
+        ("space", f"{shown_space(service)}, of its own {shown_own_space(service)}"),
         *([] if service.metadata.wal_level is WalLevel.REPLICA else [("wal_level", service.metadata.wal_level.value)]),
         *_high_availability(service),
         *_optional("warm forks", service.metadata.warm_forks and f"keeps {service.metadata.warm_forks}"),
@@ -145,6 +150,12 @@ def shown_endpoint(service: Service) -> str:
 def shown_space(service: Service) -> str:
     """Return the storage of the files of this service, with blocks that it shares, if it is known."""
     megabytes = None if service.metrics is None else service.metrics.storage_mb
+    return "-" if megabytes is None else f"{megabytes} MB"
+
+
+def shown_own_space(service: Service) -> str:
+    """Return the storage that only this service occupies, with its snapshots and archived WAL, if it is known."""
+    megabytes = None if service.metrics is None else service.metrics.own_storage_mb
     return "-" if megabytes is None else f"{megabytes} MB"
 
 

@@ -9,7 +9,7 @@ from ramet.console.context import CurrentSession, SignedIn, read
 from ramet.console.rendering import page
 from ramet.console.views import overview
 from ramet.control.admission import describe_use
-from ramet.control.metrics import usages_now
+from ramet.control.metrics import own_space, usages_now
 from ramet.control.services import list_services
 from ramet.errors import Error
 
@@ -23,7 +23,7 @@ def overview_page(session: SignedIn, host: FromQuery[bool] = True) -> Response[s
     The host is not asked for what only replaces the other parts of an open page: that happens at each change.
     """
     services = list_services(session.plane, session.project_id)
-    own = session.context.disk_usage.of(services)
+    own = own_space(session.plane, session.project_id)
     warnings = overview.warnings(services)
     return page(
         "overview.html",

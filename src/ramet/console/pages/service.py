@@ -17,6 +17,7 @@ from ramet.control import services
 from ramet.control.archive import get_archive
 from ramet.control.fork_reports import fork_report, has_fork_report
 from ramet.control.high_availability import has_high_availability
+from ramet.control.metrics import own_space
 from ramet.control.operations import list_operations
 from ramet.control.plane import Plane
 from ramet.control.replication import ReplicationView, get_replication
@@ -66,7 +67,7 @@ def service_page(
         has_high_availability=has_high_availability(plane),
         standbys=standbys_of(service.settings),
         done=CHANGES[done].done if done in CHANGES else "",
-        disk_usage=session.context.disk_usage.of([service]).get(service.id),
+        disk_usage=own_space(plane, session.project_id).get(service.id),
         forks=[one for one in listed if one.origin is not None and one.origin.service_id == service.id],
         past=past,
         shown_snapshots=past.snapshots[:_SNAPSHOTS],

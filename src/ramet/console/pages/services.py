@@ -22,6 +22,7 @@ from ramet.console.views.forms import (
 from ramet.console.views.life_spans import kept_fields
 from ramet.console.views.pagination import paginate
 from ramet.control.key_limits import list_parents
+from ramet.control.metrics import own_space
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import create_service, list_services
 from ramet.endpoints import connection_uri
@@ -50,7 +51,7 @@ def list_page(session: SignedIn, q: FromQuery[str] = "", number: FromQuery[int] 
     """Show the services that a search finds, newest first."""
     services, query = list_services(session.plane, session.project_id), q[:200]
     found = paginate(search(services, query)[::-1], number, PAGE_SIZE)
-    usage = session.context.disk_usage.of(found.rows)
+    usage = own_space(session.plane, session.project_id)
     return page(
         "services.html",
         session,
