@@ -123,5 +123,25 @@ def test_the_value_at_a_time_is_shown_by_mouse_and_by_keyboard(visitor: Visitor,
     assert complaints == []
 
 
+def test_new_samples_appear_unless_somebody_reads_a_value(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    path = _sampled(visitor, 10)
+    page = enter(context, visitor.link)
+    page.clock.install()
+    page.goto(visitor.origin + path)
+    chart = page.locator(".chart", has_text="Connections")
+    expect(chart.locator(".reading")).to_have_text("9 now")
+    shop = visitor.named("shop")
+    with visitor.world.runtime.store.write() as tx:
+        metrics.insert_samples(tx, {shop.id: Sample(utc_now(), {"ramet_connections;state=idle": 44.0})})
+    chart.get_by_role("slider").focus()
+    page.clock.run_for(31_000)
+    expect(chart.locator(".reading")).to_contain_text(" at ")
+    chart.get_by_role("slider").blur()
+    page.clock.run_for(31_000)
+    expect(chart.locator(".reading")).to_contain_text("now")
+    expect(chart.locator(".reading")).not_to_have_text("9 now")
+
+
 def _in_kolkata(utc: str) -> str:
     return (datetime.fromisoformat(utc) + timedelta(hours=5, minutes=30)).strftime("%Y-%m-%d %H:%M")

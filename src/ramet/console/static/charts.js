@@ -72,6 +72,12 @@
     });
   }
 
+  /* new samples are taken twice a minute; who reads a value is not disturbed */
+  setInterval(() => {
+    const part = document.getElementById("metrics");
+    if (part && !document.hidden && !part.querySelector(".cursor[d]")) window.htmx.trigger(part, "refresh");
+  }, 30000);
+
   document.addEventListener("htmx:afterSettle", localize);
   localize();
 })();
