@@ -59,6 +59,10 @@ def use(world: World, tx: sa.Connection, service_id: str, chance: random.Random)
     metrics.put_usage(tx, {service_id: Usage(*figures)}, at)
 
 
+def occupy(world: World, tx: sa.Connection, service_id: str, chance: random.Random) -> None:
+    metrics.put_own_space(tx, {service_id: chance.choice([None, 5_000_000, 16_000_000])}, world.clock())
+
+
 def restore_and_forget(world: World, tx: sa.Connection, service_id: str, chance: random.Random) -> None:
     """Change a row, and change it back in the next transaction."""
     services.update_service(tx, service_id, name="between")
@@ -82,6 +86,7 @@ CHANGES: list[Change] = [
     claim,
     *[progress] * 8,
     *[use] * 3,
+    occupy,
     restore_and_forget,
 ]
 

@@ -1,6 +1,7 @@
 """Services as the list shows them: encoded once for each state, and the metrics, which change more often, each time."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -28,10 +29,17 @@ class ListedService(NamedTuple):
 
     def with_usage(self, usage: Usage | None) -> msgspec.Raw:
         """Return the whole object; metrics are its last property."""
-        metrics = metrics_shape(usage, self.status)
+        metrics = _encoded(usage, self.status)
         if metrics is None:
             return msgspec.Raw(self.content)
-        return msgspec.Raw(b'%b,"metrics":%b}' % (self.content[:-1], _ENCODER.encode(metrics)))
+        return msgspec.Raw(b'%b,"metrics":%b}' % (self.content[:-1], metrics))
+
+
+@lru_cache(maxsize=20_000)
+def _encoded(usage: Usage | None, status: Status) -> bytes | None:
+    """Return metrics as JSON: they are measured every half minute, and listed more often."""
+    metrics = metrics_shape(usage, status)
+    return None if metrics is None else _ENCODER.encode(metrics)
 
 
 def listed_service(service: model.Service) -> ListedService:

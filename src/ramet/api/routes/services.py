@@ -318,7 +318,7 @@ def metrics_shape(usage: Usage | None, status: Status) -> ServiceMetrics | None:
     """Return what clients see of the usage of a service with a status."""
     if usage is None:
         return None
-    own_mb = None if usage.own_bytes is None else round(usage.own_bytes / 1_000_000)
+    own_mb = None if usage.own_bytes is None else (usage.own_bytes + 500_000) // 1_000_000
     if status is Status.PAUSED:
         return None if own_mb is None else ServiceMetrics(None, None, None, own_mb)
     return ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis, own_mb)
