@@ -1,11 +1,13 @@
 """One Ramet as an operator runs it: `ramet up` in a separate process, killed and started again at will."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ from ramet.store.database import Store
 FREQUENT_SNAPSHOTS = {"RAMET_SNAPSHOT_SECONDS": "20", "RAMET_FORK_REST_SECONDS": "0"}
 _SECONDS = 180.0
 _SHELL_SECONDS = 600.0
+_tls = functools.cache(ssl.create_default_context)  # reading the host's certificates takes longer than a request
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class Instance:
         key = self.credentials
         auth = (key["public_key"], key["secret_key"])
         url = f"{key['base_url']}/projects/{key['project_id']}{path}"
-        return httpx.request(method, url, json=body, auth=auth, timeout=60, trust_env=False)
+        return httpx.request(method, url, json=body, auth=auth, timeout=60, trust_env=False, verify=_tls())
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send a request that must be accepted; return the body of its answer."""

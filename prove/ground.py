@@ -5,13 +5,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 
+from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.control import services
 from ramet.control.duties.snapshots import ScheduledSnapshots
@@ -31,7 +32,6 @@ from ramet.procedures.servers import Tools
 from ramet.store.database import Store
 
 _READY_WITHIN_SECONDS = 180.0
-_LOOK_EVERY_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class Ground:
         """Delete a service and wait until it is gone."""
         services.delete_service(self.plane, self.project_id, running.service.id)
         with contextlib.suppress(NotFound):
-            _eventually(lambda: services.get_service(self.plane, self.project_id, running.service.id) is None)
+            eventually(lambda: self.look(running) is None, "the end of the service", seconds=_READY_WITHIN_SECONDS)
 
     def _settled(self, running: Running, status: Status) -> Running:
-        _eventually(lambda: status_of(self.look(running)) is status)
+        eventually(lambda: status_of(self.look(running)) is status, status.value, seconds=_READY_WITHIN_SECONDS)
         return replace(running, service=self.look(running))
 
     def look(self, running: Running) -> Service:
@@ -111,7 +111,7 @@ class Ground:
         def is_decided() -> bool:
             return status_of(self._find(accepted)) in (Status.READY, Status.UNSTABLE)
 
-        _eventually(is_decided)
+        eventually(is_decided, "READY or UNSTABLE", seconds=_READY_WITHIN_SECONDS)
         service = self._find(accepted)
         if status_of(service) is not Status.READY or accepted.initial_password is None:
             raise AssertionError(f"service {service.id} is {status_of(service)}: {status_reason(service)}")
@@ -157,11 +157,3 @@ def _remove(backend: LocalBackend, root: Path) -> None:
         backend.servers.destroy(path.name)
     shutil.rmtree(layout.sockets, ignore_errors=True)
     backend.host.stop_all()
-
-
-def _eventually(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _READY_WITHIN_SECONDS
-    while not seen():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"nothing came of it within {_READY_WITHIN_SECONDS:g} s")
-        time.sleep(_LOOK_EVERY_SECONDS)

@@ -1,5 +1,6 @@
 """What holds for every test: a printed seed, and skips that are seen and, in CI as root, are failures."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -36,6 +37,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     needing = [item for item in items if any(item.get_closest_marker(marker) for marker in lacking)]
     config.hook.pytest_deselected(items=needing)
     items[:] = [item for item in items if item not in needing]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the garbage collection, which else takes an eighth of the tests' CPU time."""
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
