@@ -1,0 +1,42 @@
+"""Sessions that cannot be: what is said of an endpoint that does not answer, and of too many sessions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ramet.control.services import get_service
+from ramet.errors import Exhausted, Unavailable
+from ramet.workbench.sessions import Limits, Place, Workbench
+from tests.api.world import World, open_world
+
+
+@pytest.fixture(name="world")
+def _world(tmp_path: Path) -> Iterator[World]:
+    yield from open_world(tmp_path)
+
+
+@pytest.fixture(name="place")
+def _place(world: World) -> Place:
+    """A service whose endpoint nobody listens on."""
+    made = world.ready()
+    plane = world.plane.on_behalf_of(world.tenant.key)
+    return Place(plane, get_service(plane, world.tenant.project.id, made["service_id"]), "tsdb")
+
+
+def test_an_endpoint_that_does_not_answer_is_named(place: Place) -> None:
+    said = rf"shop accepts no session in 'tsdb': localhost:{place.service.port}: Connection refused"
+    with pytest.raises(Unavailable, match=said), Workbench().session(place, Limits(1)):
+        pass
+
+
+def test_no_more_sessions_are_opened_than_there_are_places(place: Place) -> None:
+    workbench = Workbench()
+    while workbench.slots.acquire(blocking=False):
+        pass
+    with pytest.raises(Exhausted, match="sessions of the console are open"), workbench.session(place, Limits(1)):
+        pass
+    workbench.slots.release()
+    with pytest.raises(Unavailable), workbench.session(place, Limits(1)):
+        pass
+    assert workbench.slots.acquire(blocking=False)
