@@ -64,6 +64,12 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(host: Insta
     page.locator("#sql").fill("ALTER TABLE purchase ADD price numeric")
     page.get_by_role("button", name="Run").click()
     expect(page.locator("main")).to_contain_text("25006")
+    page.locator("#sql").fill("PREPARE TRANSACTION 'left behind'")
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("main")).to_contain_text("cannot be prepared")
+    with psycopg.connect(fork) as client:
+        assert client.execute("SELECT * FROM pg_prepared_xacts").fetchall() == []
+    page.locator("#sql").fill("ALTER TABLE purchase ADD price numeric")
     page.get_by_label("Let this statement write").check()
     page.get_by_role("button", name="Run").click()
     expect(page.locator("main")).to_contain_text("ALTER TABLE ·")

@@ -70,6 +70,7 @@ class Workbench:
         self, place: Place, limits: Limits, *, writes: bool, context: AdaptContext | None
     ) -> Iterator[psycopg.Connection]:
         service = place.service
+        unknown = " It may have been carried out: look first." if writes else ""
         relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
         try:
             with relay, ExitStack() as stack:
@@ -79,11 +80,11 @@ class Workbench:
                 raise TooLarge(
                     "RESULT_TOO_LARGE",
                     f"The result is larger than {limits.most_bytes // 1024**2} MiB",
-                    "Select fewer rows or columns, or only the beginning of large values: left(column, 1000).",
+                    f"Select fewer rows or columns, or only the beginning of values: left(column, 1000).{unknown}",
                 ) from error
             if relay.ended_by == "time":
                 wrong = f"The statement did not end within {limits.seconds} seconds, nor when it was cancelled"
-                raise Unavailable("STATEMENT_ABANDONED", wrong, "Its session was closed.") from error
+                raise Unavailable("STATEMENT_ABANDONED", wrong, f"Its session was closed.{unknown}") from error
             raise
 
     def _open(

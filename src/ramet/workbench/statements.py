@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psycopg
-from psycopg import capabilities, generators
+from psycopg import capabilities, generators, sql
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.errors import Diagnostic, error_from_result
 from psycopg.pq import ExecStatus
@@ -13,10 +13,15 @@ from psycopg.pq.abc import PGresult
 
 from ramet.errors import Invalid
 
-EXPLAIN = "EXPLAIN "
+_EXPLAIN = "EXPLAIN "
 _CHUNK_ROWS = 64
 _MOST_NOTICES = 20
 _LONGEST_NOTICE = 1000
+_PREPARED = "PREPARE TRANSACTION"
+_OWN_PREPARED = """
+SELECT gid FROM pg_catalog.pg_prepared_xacts
+WHERE owner OPERATOR(pg_catalog.=) session_user AND database OPERATOR(pg_catalog.=) pg_catalog.current_database()
+"""
 _TYPES = """
 SELECT pg_catalog.format_type(o, m)
 FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.oid[]), pg_catalog.unnest(%s::pg_catalog.int4[])) AS f (o, m)
@@ -39,6 +44,15 @@ class Column:
 
     name: str
     type: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """A column as the server describes it: its name, the oid of its type, and the modifier of that."""
+
+    name: str
+    oid: int
+    modifier: int
 
 
 @dataclass(frozen=True)
@@ -112,37 +126,44 @@ TEXTS = _texts()
 """The context of sessions whose results are shown."""
 
 
-def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: bool) -> Result:
+def explain(session: psycopg.Connection, statement: str, amount: Amount) -> Result:
+    """Return the plan of a statement. Raises StatementRefused, with positions in the statement itself."""
+    return run(session, statement, amount, writes=False, prefix=_EXPLAIN)
+
+
+def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: bool, prefix: str = "") -> Result:
     """Run one statement: in a read-only transaction, or, if it `writes`, in one that commits by itself.
 
     Raises StatementRefused.
     """
     notices: list[str] = []
+    whole = prefix + statement
     session.add_notice_handler(lambda one: _note(one, notices))
     session.autocommit = writes
     session.read_only = None if writes else True
     begun = time.monotonic()
     try:
-        oids, columns = prepared_columns(session, statement), []
+        oids, columns = prepared_columns(session, whole), []
         if oids:
             columns = _columns(session, oids)
-            rows, is_cut = _rows(session, statement, amount, len(columns), drains=writes)
+            rows, is_cut = _rows(session, whole, amount, len(columns), drains=writes)
             status = ""
         else:
             rows, is_cut = [], False
-            status = session.execute(statement.encode(), prepare=True).statusmessage or ""
+            status = session.execute(whole.encode(), prepare=True).statusmessage or ""
+            if status == _PREPARED and not writes:
+                raise _prepared(session)
     except psycopg.Error as error:
-        raise StatementRefused(complaint_of(error, statement)) from error
+        raise StatementRefused(_complaint(error, statement, len(prefix))) from error
     return Result(columns, rows, is_cut, status, notices, time.monotonic() - begun)
 
 
-@dataclass(frozen=True)
-class Described:
-    """A column as the server describes it."""
-
-    name: str
-    oid: int = field(default=0)
-    modifier: int = field(default=-1)
+def _prepared(session: psycopg.Connection) -> Invalid:
+    """Roll back what a statement that should only read has left: it would stay without its session."""
+    session.autocommit, session.read_only = True, None
+    for (gid,) in session.execute(_OWN_PREPARED).fetchall():
+        session.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
+    return Invalid("STATEMENT_REFUSED", "A transaction that only reads cannot be prepared", "It was rolled back.")
 
 
 def prepared_columns(session: psycopg.Connection, statement: str) -> list[Described]:
@@ -170,16 +191,18 @@ def _sent(session: psycopg.Connection) -> PGresult:
     return made
 
 
-def complaint_of(error: psycopg.Error, statement: str, before: int = 0) -> Complaint:
+def _complaint(error: psycopg.Error, statement: str, before: int) -> Complaint:
     """Return what PostgreSQL says of a statement, which it got after `before` other characters."""
     diag = error.diag
-    said = diag.message_primary or str(error).strip()
+    said, hint = diag.message_primary or str(error).strip(), diag.message_hint or ""
+    if not error.sqlstate and said.startswith("COPY"):
+        said, hint = "COPY to or from the client is not possible here", "Select the rows, and download them as CSV."
     line, column, excerpt = _place(statement, diag, before)
     return Complaint(
         error.sqlstate or "",
         said,
         diag.message_detail or "",
-        diag.message_hint or "",
+        hint,
         _shortened(diag.context or ""),
         line,
         column,

@@ -1,7 +1,6 @@
 """The SQL editor of a service: one statement at a time, which reads unless it is asked to write."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from litestar import Response, post
 from litestar.params import FromQuery
@@ -24,13 +23,12 @@ from ramet.workbench.catalog import catalog_session, list_databases
 from ramet.workbench.logins import may_write
 from ramet.workbench.sessions import Limits, Place
 from ramet.workbench.statements import (
-    EXPLAIN,
     TEXTS,
     Amount,
     Complaint,
     Result,
     StatementRefused,
-    complaint_of,
+    explain,
     run,
 )
 
@@ -89,19 +87,8 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
         with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
             running.begin_in(inside)
             if action == "explain":
-                return _explained(lambda text: run(inside, text, Amount(rows), writes=False), statement)
+                return explain(inside, statement, Amount(rows))
             return run(inside, statement, _CSV if action == "csv" else Amount(rows), writes=commits)
-
-
-def _explained(run_it: Any, statement: str) -> Result:
-    """Return the plan of a statement; positions in errors are those in the statement itself."""
-    try:
-        found: Result = run_it(EXPLAIN + statement)
-    except StatementRefused as error:
-        if error.__cause__ is None:
-            raise
-        raise StatementRefused(complaint_of(error.__cause__, statement, len(EXPLAIN))) from error.__cause__  # type: ignore[arg-type]
-    return found
 
 
 def _check_writing(session: CurrentSession, service: Service, fields: Mapping[str, str], action: str) -> None:
