@@ -62,6 +62,18 @@ def test_a_browser_that_signs_in_first_has_seen_all_and_signing_out_forgets_noth
     assert _count(visitor.see("/console/")) == 1
 
 
+def test_numbers_that_begin_again_after_a_recovery_are_counted(visitor: Visitor) -> None:
+    visitor.sign_in()
+    shop = visitor.ready()
+    name = f"ramet_seen_{visitor.world.project.id}"
+    kept = next(cookie for cookie in visitor.client.cookies.jar if cookie.name == name)
+    kept.value = "999"
+    assert _count(visitor.see("/console/help")) == 0
+    visitor.see("/console/notifications")
+    _fails(visitor, shop.id)
+    assert _count(visitor.see("/console/help")) == 1
+
+
 @pytest.mark.parametrize("cookie", ["", "x", "-1", "9" * 30, "٣"])
 def test_a_changed_cookie_does_no_harm(visitor: Visitor, cookie: str) -> None:
     visitor.sign_in()

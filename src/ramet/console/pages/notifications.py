@@ -29,7 +29,7 @@ def notifications_page(request: AnyRequest, session: SignedIn, since: FromQuery[
         since=seen,
     )
     if found:
-        mark_seen(request, answer, session.project_id, max(found[0].sequence, session.seen or 0))
+        mark_seen(request, answer, session.project_id, found[0].sequence)
     return answer
 
 
