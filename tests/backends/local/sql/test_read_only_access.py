@@ -1,59 +1,25 @@
 """Read-only roles hold by privileges: those of the functions, and those that the admin marks."""
 
-import _sqlite3
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Server
 from ramet.backends.local.server import read_only_module
-from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
-from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.backends.local.sql.tenants import Tenant
 from tests.servers import installations
 
-OFF = "SET default_transaction_read_only = off"
 CREATE = "SELECT timescale_functions.create_bare_readonly_role('{}', '{}')"
 LET_READ = "SELECT timescale_functions.grant_tsdbadmin_to_role('{}')"
-BUILT = [one.major for one in installations().found if read_only_module.library_of(one.major).exists()]
 MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
-
-
-@dataclass(frozen=True)
-class Tenant:
-    instances: Instances
-    server: Server
-    password: Secret
-    read_only_roles: ReadOnlyRoles = field(default_factory=ReadOnlyRoles)
-
-    def run(self, *statements: str, **changes: str) -> list[tuple[object, ...]]:
-        secret = changes.pop("password", self.password)
-        with connect(self.server, secret, sslmode="prefer", **changes) as connection:
-            for statement in statements:
-                cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def as_role(self, role: str, *statements: str, **changes: str) -> list[tuple[object, ...]]:
-        return self.run(OFF, *statements, user=role, password="secret", **changes)
-
-    def enforce(self) -> None:
-        self.read_only_roles.enforce(self.instances.paths(self.server.service_id))
-
-    def can_write(self, role: str, *statements: str, **changes: str) -> bool:
-        try:
-            self.as_role(role, *statements, **changes)
-        except psycopg.errors.InsufficientPrivilege:
-            return False
-        return True
 
 
 @pytest.fixture(scope="module", params=[one.major for one in installations().found])
@@ -351,33 +317,6 @@ def test_the_admin_keeps_its_rights_and_can_remove_the_mark_on_its_role(tenant: 
     tenant.instances.set_password(tenant.server, tenant.server.verifier)
 
 
-if BUILT:  # which takes a C compiler
-
-    @pytest.mark.parametrize("major", BUILT)
-    def test_a_running_service_gets_the_module_when_it_is_renewed(instances: Instances, major: int) -> None:
-        password = new_password()
-        server = new_server(instances, password, pg_major=major)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(read_only_module, "library_of", lambda major: instances.layout.services / "none.so")
-            boot(instances, server)
-            instances.secure(server, is_new=True, neutralize=False)
-            instances.open(server)
-        tenant = Tenant(instances, server, password)
-        options = "-c tsdb_admin.read_only_connection=true"
-        tenant.run(OFF, "CREATE TABLE t (id int)", options=options)
-        instances.renew_access(server)
-
-        def is_strict() -> bool:
-            try:
-                tenant.run(OFF, options=options)
-            except psycopg.errors.ReadOnlySqlTransaction:
-                return True
-            return False
-
-        eventually(is_strict)
-        instances.remove(server.service_id, 10)
-
-
 def test_a_mark_in_capitals_locks_no_role_out(instances: Instances) -> None:
     password = new_password()
     server = new_server(instances, password, pg_major=min(one.major for one in installations().found))
@@ -387,45 +326,4 @@ def test_a_mark_in_capitals_locks_no_role_out(instances: Instances) -> None:
     tenant = Tenant(instances, server, password)
     tenant.run("""ALTER ROLE tsdbadmin SET "TSDB_ADMIN.READ_ONLY_ROLE" = 'false'""")
     assert tenant.run("SHOW transaction_read_only") == [("off",)]
-    instances.remove(server.service_id, 10)
-
-
-@pytest.mark.parametrize("build", [b"", b"no library", None], ids=["empty", "text", "another library"])
-def test_a_module_that_cannot_be_loaded_lets_clients_in(
-    instances: Instances, tmp_path: Path, build: bytes | None
-) -> None:
-    """The third one is a library of this host that is no module of PostgreSQL."""
-    broken = tmp_path / "broken.so"
-    broken.write_bytes(Path(_sqlite3.__file__).read_bytes() if build is None else build)
-    password = new_password()
-    server = new_server(instances, password)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_only_module, "library_of", lambda major: broken)
-        boot(instances, server)
-        instances.secure(server, is_new=True, neutralize=False)
-        instances.open(server)
-        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
-        patch.setitem(vars(instances), "read_only_modules", Modules())
-        eventually(lambda: instances.stop(server, 10))
-        instances.start(server, Phase.OPEN)
-        eventually(lambda: instances.await_ready(server, 0.5).ready)
-        eventually(lambda: Tenant(instances, server, password).run("SELECT 1") == [(1,)])
-        patch.setitem(vars(instances), "read_only_modules", Modules())
-        instances.renew_access(server)
-        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
-    instances.remove(server.service_id, 10)
-
-
-def test_a_service_whose_module_is_not_built_any_more_lets_clients_in(instances: Instances) -> None:
-    password = new_password()
-    server = new_server(instances, password)
-    with pytest.MonkeyPatch.context() as patch:
-        boot(instances, server)
-        instances.secure(server, is_new=True, neutralize=False)
-        patch.setattr(read_only_module, "library_of", lambda major: instances.layout.services / "none.so")
-        instances.open(server)
-        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
-        (instances.paths(server.service_id).conf / "ramet_read_only.so").unlink(missing_ok=True)
-        instances.open(server)
-        assert Tenant(instances, server, password).run("SELECT 1") == [(1,)]
     instances.remove(server.service_id, 10)
