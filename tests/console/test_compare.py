@@ -10,7 +10,7 @@ import pytest
 
 from ramet.model.rights import Role
 from ramet.store import services
-from ramet.workbench.schema import Changed, compare, read_schema
+from ramet.workbench.schema import Changed, compare, lines_of, read_schema
 from tests.api.world import JsonObject, World, open_world
 from tests.console.sql_world import PARENT, Server, SqlWorld, open_sql_world, prepare
 from tests.servers import postgresql
@@ -139,6 +139,23 @@ def test_every_kind_of_definition_is_read_and_equal_ones_do_not_differ(server: S
     }
     parts = {part.kind for one in compare({}, _schema(server)) for part in one.parts}
     assert parts == {"", "column", "constraint", "index", "policy", "rule", "trigger"}
+
+
+def test_the_lines_of_a_schema_name_each_object_and_its_parts(server: Server) -> None:
+    lines = list(lines_of(_schema(server)))
+    kept = lines[lines.index("table public.kept") + 1 :]
+    kept = kept[: next(n for n, line in enumerate(kept) if not line.startswith(" "))]
+    assert kept == [
+        "    ROW LEVEL SECURITY",
+        "    gone integer",
+        "    id integer NOT NULL",
+        "    title text DEFAULT 'x'::text",
+        "    CONSTRAINT kept_pkey PRIMARY KEY (id)",
+        "    CONSTRAINT kept_title_check CHECK (title <> ''::text)",
+        "    CREATE INDEX kept_title ON public.kept USING btree (title)",
+        "    POLICY mine PERMISSIVE FOR ALL TO PUBLIC USING ((id > 0))",
+        "    CREATE TRIGGER touch BEFORE UPDATE ON public.kept FOR EACH ROW EXECUTE FUNCTION public.touched()",
+    ]
 
 
 def _schema(server: Server) -> dict[tuple[str, str, str, str], str]:

@@ -101,7 +101,7 @@ def _a_pull_request_has_a_comment(admin: Client, folder: Path) -> None:
     runner = GitHubRunner(folder, 7)
     url = runner.use("fork", {**keys, "service": "shop"})["database-url"]
     runner.use("report", keys)
-    assert "Its tables are those of `shop`." in runner.comments[0]
+    assert "Its schema is that of `shop`." in runner.comments[0]
     with psycopg.connect(url) as session:
         session.execute("ALTER TABLE orders ADD note text; CREATE VIEW noted AS SELECT note FROM orders")
     runner.use("report", keys)

@@ -1,6 +1,5 @@
-"""The tables and views of a database, as an agent needs them to write SQL, and as lines to compare."""
+"""The tables and views of a database, as an agent needs them to write SQL."""
 
-from collections.abc import Iterator
 from typing import Any, LiteralString
 
 import psycopg
@@ -39,14 +38,6 @@ def describe_tables(session: psycopg.Connection, table: str | None) -> dict[str,
     if len(found) > MOST_TABLES:
         described["truncated"] = f"There are more than {MOST_TABLES} tables: ask for one, or query pg_class."
     return described
-
-
-def table_lines(session: psycopg.Connection) -> Iterator[str]:
-    """Yield the definition of each table and view of a database in lines, which are the same for the same one."""
-    for name, kind, _, comment, *parts, definition in session.execute(_TABLES, {"table": None, "limit": None}):
-        yield f"{_KINDS[kind]} {name}"
-        texts = [*(one for part in parts for one in part), *([] if comment is None else [comment]), definition or ""]
-        yield from (f"    {line}" for text in texts for line in text.splitlines())
 
 
 def _described(

@@ -1,4 +1,4 @@
-"""`ramet db changes`: how the tables of a fork differ from those that its parent has now."""
+"""`ramet db changes`: how the schema of a fork differs from the one that its parent has now."""
 
 import difflib
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from ramet.cli.ui.output import say
 from ramet.client import Client
 from ramet.endpoints import address
 from ramet.errors import Failed, Invalid
-from ramet.kits.catalog import table_lines
 from ramet.kits.throwaway import throwaway_fork
 from ramet.model.login import LEAST_SECONDS
+from ramet.workbench.schema import lines_of, read_schema
 
 _CONTEXT_LINES = 3
 _MOST_CHARACTERS = 50_000  # of a comment; GitHub accepts 65,536
@@ -35,10 +35,10 @@ class _Parent:
 @service_command("changes")
 @click.option("--markdown", is_flag=True, help="Print a comment for a pull request: the fork, and what has changed.")
 def show_changes(client: Client, service: Service, markdown: bool) -> None:
-    """Show how the tables and views of a fork differ from those that its parent has now.
+    """Show how the schema of a fork differs from the one that its parent has now: tables, views, functions and more.
 
     The parent is not connected to: a fork of it is compared, which is deleted at once. So the key of a forker is
-    enough. Functions, types and privileges are not compared.
+    enough. Owners and privileges are not compared.
 
     \b
     Examples:
@@ -48,24 +48,25 @@ def show_changes(client: Client, service: Service, markdown: bool) -> None:
     if service.forked_from is None:
         raise Invalid("NOT_A_FORK", f"{service.name} is not a fork, so that it has no parent", "Name a fork.")
     parent = _Parent(service.forked_from.service_id, service.metadata.parent_name or service.name)
-    after = _tables_of(client, service)
+    after = _schema_of(client, service)
     with throwaway_fork(client, parent) as fresh:
-        before = _tables_of(client, fresh.service)
+        before = _schema_of(client, fresh.service)
     changed = list(difflib.unified_diff(before, after, parent.name, service.name, lineterm="", n=_CONTEXT_LINES))
     if markdown or changed:
         click.echo(_comment(service, parent.name, changed) if markdown else "\n".join(changed))
     else:
-        say(f"The tables of {service.name} are those of {parent.name}.")
+        say(f"The schema of {service.name} is that of {parent.name}.")
 
 
-def _tables_of(client: Client, service: Service) -> list[str]:
+def _schema_of(client: Client, service: Service) -> list[str]:
     made = client.create_login(service.service_id, LEAST_SECONDS, read_only=True)
     try:
         uri = connection_string(service.endpoint, made.password, made.role)
         with closing(psycopg.connect(uri, connect_timeout=30)) as session:
-            return list(table_lines(session))
+            session.execute("SET search_path = pg_catalog")
+            return list(lines_of(read_schema(session)))
     except psycopg.Error as error:
-        raise Failed("SCHEMA_NOT_READ", f"The tables of {service.name} could not be read: {error}") from error
+        raise Failed("SCHEMA_NOT_READ", f"The schema of {service.name} could not be read: {error}") from error
 
 
 def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
@@ -78,11 +79,11 @@ def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
         "",
     ]
     if not changed:
-        return "\n".join([*lines, f"Its tables are those of `{parent}`."])
+        return "\n".join([*lines, f"Its schema is that of `{parent}`."])
     text = "\n".join(changed)
     cut = [] if len(text) <= _MOST_CHARACTERS else ["", f"There is more: `ramet db changes {service.name}`"]
     # A fence of tildes: definitions may contain backticks, and begin no line.
-    lines += [f"Tables that differ from `{parent}`:", "", "~~~~~~diff", text[:_MOST_CHARACTERS], "~~~~~~", *cut]
+    lines += [f"What differs from the schema of `{parent}`:", "", "~~~~~~diff", text[:_MOST_CHARACTERS], "~~~~~~", *cut]
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ def _parent_of(session: CurrentSession, service: Service) -> Service:
         raise WrongState(
             "PARENT_NOT_SEEN",
             f"{service.origin.name} is deleted, or your key does not see it",
-            f"'ramet db changes {service.name}' compares the tables with a fork of the parent, if you may fork it.",
+            f"'ramet db changes {service.name}' compares it with a new fork of the parent, if you may make one.",
         ) from error
 
 
