@@ -77,7 +77,8 @@ FROM relation JOIN pg_rewrite r ON ev_class = relation.oid WHERE rulename <> '_R
 UNION ALL
 SELECT kind, named, 'policy', quote_ident(polname), concat_ws(' ',
     CASE WHEN polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END, 'FOR',
-    CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' ELSE 'ALL' END,
+    CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE'
+        ELSE 'ALL' END,
     'TO ' || array_to_string(ARRAY(
         SELECT CASE r WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(r)::text END FROM unnest(polroles) r ORDER BY 1), ', '),
     'USING (' || pg_get_expr(polqual, polrelid) || ')', 'WITH CHECK (' || pg_get_expr(polwithcheck, polrelid) || ')')
