@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -35,9 +36,10 @@ class Waits:
     _is_closed: bool = False
 
     def record(self, _tx: sa.Connection, journal: Journal) -> None:
-        """Look at once when a transaction that changes services is committed."""
-        if journal.changed or journal.ended:
-            journal.after_commit.append(self._ring)
+        """Look at once when a transaction is committed that changes services which somebody waits for."""
+        changed = {service_id for service_id, _ in journal.changed} | {ended.subject for ended in journal.ended}
+        if changed:
+            journal.after_commit.append(partial(self._ring_for, changed))
 
     def close(self) -> None:
         """Answer all that wait now, so that the server can stop; nobody waits any more."""
@@ -89,6 +91,10 @@ class Waits:
                 return waiting - services.claimed_among(tx, waiting)
         except Unavailable:
             return waiting  # each finds the store unavailable itself, and says so
+
+    def _ring_for(self, changed: set[str]) -> None:
+        if any(service_id in self._waiting for service_id in changed):
+            self._ring()
 
     def _ring(self) -> None:
         loop, bell = self._loop, self._bell

@@ -44,6 +44,7 @@ class Worker:
         self._unrecorded: set[str] = set()
         self._lock = threading.Lock()
         self._woken = threading.Event()
+        self._has_new = False
         self._stopping = threading.Event()
         self._leased: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._renew_at = 0.0
@@ -87,6 +88,7 @@ class Worker:
 
     def wake(self) -> None:
         """Lease due operations now. Call it after a transaction that submitted or canceled operations."""
+        self._has_new = True
         self._woken.set()
 
     def count_threads(self) -> tuple[int, int]:
@@ -110,35 +112,36 @@ class Worker:
             self._woken.clear()
 
     def _lease_until_stopped(self) -> None:
-        woken = False
         while not self._stopping.is_set():
             self._woken.clear()
+            has_new, self._has_new = self._has_new, False
             try:
-                pause = self._poll(woken)
+                pause = self._poll(has_new)
             except Unavailable as error:
                 _log.warning("no operation is leased: %s", error.__cause__ or error)
                 pause = POLL_SECONDS
             except Exception:  # noqa: BLE001 - the edge of a thread: it logs and continues
                 _log.exception("BUG: no operation is leased")
                 pause = POLL_SECONDS
-            woken = self._woken.wait(pause)
+            self._woken.wait(pause)
 
-    def _poll(self, woken: bool) -> float:
+    def _poll(self, has_new: bool) -> float:
         """Renew what is held, lease what is due, and return how long to wait before the next call.
 
-        Whoever wakes this thread usually has work for it, so it leases without a query for what is due.
+        Who has submitted something has work, so this leases without a query for what is due. A thread that became free
+        seldom has: to lease takes the turn of a writer, which requests wait for.
         """
         self._release()
         if time.monotonic() >= self._renew_at:
             self._renew()
-        due_in = 0.0 if woken else self._seconds_until_due()
+        due_in = 0.0 if has_new else self._seconds_until_due()
         if due_in is None or due_in > 0:
             return POLL_SECONDS if due_in is None else min(POLL_SECONDS, due_in)
         with self._lock:
             free = self._free
         if free == 0:
             return POLL_SECONDS  # the first thread that becomes free wakes this one
-        return 0.0 if self._hand_out(self._lease(free)) or woken else POLL_SECONDS
+        return 0.0 if self._hand_out(self._lease(free)) or has_new else POLL_SECONDS
 
     def _hand_out(self, leased: list[Operation]) -> bool:
         for operation in leased:

@@ -81,8 +81,14 @@ class Known:
     @cached_property
     def matches(self) -> sa.ColumnElement[bool]:
         """The condition for operations that the worker knows how to run."""
-        running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(self.steps)
-        return UNDER_WAY & (running | ((operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(self.undos)))
+        running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(_literals(self.steps))
+        undoing = (operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(_literals(self.undos))
+        return UNDER_WAY & (running | undoing)
+
+    @cached_property
+    def first_due(self) -> sa.Select[Any]:
+        """Since when the first operation that the worker knows is due, or when it will be."""
+        return sa.select(sa.func.min(DUE_SINCE)).where(self.matches)
 
     @cached_property
     def due(self) -> sa.Select[tuple[str]]:
@@ -94,6 +100,11 @@ class Known:
         can_be_late = operation.c.procedure.in_(self.low_priority) & sa.not_(is_awaited)
         turn = operation.c.run_at + sa.case((can_be_late, _LOW_PRIORITY_SECONDS), else_=0.0)
         return ids.order_by(can_wait, turn).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
+
+
+def _literals(names: Collection[str]) -> list[sa.ColumnElement[str]]:
+    """Return names of steps as a part of the statement: to send hundreds of parameters takes longer than to run it."""
+    return [sa.literal_column(f"'{name}'") for name in sorted(names)]  # they are names in our code
 
 
 # Statements that each step runs are built once: building one takes longer than running it.
@@ -239,7 +250,7 @@ def is_busy(tx: sa.Connection, procedures: Collection[str] | None = None) -> boo
 def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
     """Return how long it is until the next operation is due (0 or less: one is); None when there is none."""
     now = epoch_seconds(tx)
-    due_at = tx.scalar(sa.select(sa.func.min(DUE_SINCE)).where(known.matches), {"now": now})
+    due_at = tx.scalar(known.first_due, {"now": now})
     return None if due_at is None else due_at - now
 
 
