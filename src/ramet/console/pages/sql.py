@@ -32,6 +32,7 @@ from ramet.workbench.statements import (
     run,
 )
 
+_ACTIONS = ("run", "explain", "csv")
 ROWS = (100, 1000)
 SECONDS = (10, 60, 300)
 _CSV = Amount(100_000, cells=None, value_bytes=None, all_bytes=None)
@@ -68,7 +69,9 @@ def run_statement(session: SignedIn, service_id: ServiceId, fields: Fields) -> R
 
 
 def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], action: str) -> Result:
-    writes = fields.get("write") == "yes"
+    if action not in _ACTIONS:
+        raise Invalid("INVALID_FIELD", f"action must be one of {', '.join(_ACTIONS)}, not {action[:20]!r}")
+    writes = fields.get("write") == "yes" and action != "csv"
     if writes:
         acting.note(verb="runStatement", subject=service.id)
     statement, key = fields.get("sql", ""), fields.get("key", "")
