@@ -56,12 +56,14 @@ class CurrentSession(Session):
     """The session of a request; `version` is the last one of the project that the change feed read before it.
 
     `other_tokens` open the sessions of other projects in this browser. `seen` is the number of the newest event that
-    was looked at in it; None: it never looked.
+    was looked at in it; None: it never looked. `wants_part` is true for a request of htmx that takes a part of the page
+    only; when the browser goes back it takes all of it.
     """
 
     version: str
     seen: int | None
     other_tokens: Sequence[str] = field(repr=False)
+    wants_part: bool
     context: ConsoleContext = field(repr=False)
 
     @property
@@ -130,6 +132,7 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
         version=context.feed.last_version(session.key),
         seen=seen_sequence(request, session.project_id),
         other_tokens=other_tokens(request),
+        wants_part="hx-request" in request.headers and "hx-history-restore-request" not in request.headers,
         context=context,
     )
     found.demand(request.route_handler.opt.get("operation", ""))

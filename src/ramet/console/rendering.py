@@ -79,7 +79,7 @@ def time(value: datetime | None, style: str = "full") -> Markup:
 def minute(value: datetime) -> Markup:
     """Return a time to the minute, for many of them in a table."""
     text = rfc3339(value)[:16]
-    return Markup(f'<time datetime="{text}Z" data-style="minute">{text.replace("T", " ")}</time>')  # noqa: S704 - digits
+    return Markup(f"<time datetime={text}Z data-style=minute>{text.replace('T', ' ')}</time>")  # noqa: S704 - digits
 
 
 def message(text: str) -> Markup:
