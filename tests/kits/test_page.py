@@ -70,6 +70,9 @@ def _an_agent_works_in_a_fork(admin: Client) -> None:
     ):
         with pytest.raises(Refused, match="PostgreSQL refused the statement"):
             own.call("query", service="shop", sql=statement)
+    with pytest.raises(Refused, match="cannot be prepared"):
+        own.call("query", service="shop", sql="PREPARE TRANSACTION 'left behind'")
+    assert own.call("query", service="shop", sql="SELECT count(*) FROM pg_prepared_xacts")["rows"] == [[0]]
     with Client(admin.base_url, admin.project_id, key.public_key, key.secret_key) as client:
         agent = Agent(build_server(one_caller(client)))
         agent.call("fork", service="shop", name="tries")

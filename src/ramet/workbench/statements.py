@@ -17,7 +17,8 @@ _EXPLAIN = "EXPLAIN "
 _CHUNK_ROWS = 64
 _MOST_NOTICES = 20
 _LONGEST_NOTICE = 1000
-_PREPARED = "PREPARE TRANSACTION"
+PREPARED = "PREPARE TRANSACTION"
+"""The tag of a command that leaves a transaction behind, also in a transaction that only reads."""
 _OWN_PREPARED = """
 SELECT gid FROM pg_catalog.pg_prepared_xacts
 WHERE owner OPERATOR(pg_catalog.=) session_user AND database OPERATOR(pg_catalog.=) pg_catalog.current_database()
@@ -151,15 +152,15 @@ def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: 
         else:
             rows, is_cut = [], False
             status = session.execute(whole.encode(), prepare=True).statusmessage or ""
-            if status == _PREPARED and not writes:
-                raise _prepared(session)
+            if status == PREPARED and not writes:
+                raise without_prepared(session)
     except psycopg.Error as error:
         raise StatementRefused(_complaint(error, statement, len(prefix))) from error
     return Result(columns, rows, is_cut, status, notices, time.monotonic() - begun)
 
 
-def _prepared(session: psycopg.Connection) -> Invalid:
-    """Roll back what a statement that should only read has left: it would stay without its session."""
+def without_prepared(session: psycopg.Connection) -> Invalid:
+    """Roll back what a login that only reads has prepared, which would stay without its session; return a refusal."""
     session.autocommit, session.read_only = True, None
     for (gid,) in session.execute(_OWN_PREPARED).fetchall():
         session.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))

@@ -12,7 +12,7 @@ from psycopg.types.string import TextLoader
 from ramet.api.schemas.services import Service
 from ramet.errors import Error, Failed, Invalid
 from ramet.kits.mcp.callers import Caller
-from ramet.workbench.statements import prepared_columns
+from ramet.workbench.statements import PREPARED, prepared_columns, without_prepared
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
@@ -48,7 +48,10 @@ def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -
     """Run one statement, and return its columns and rows for JSON; what is beyond the limits is left out."""
     columns = [one.name for one in prepared_columns(session, statement)]
     if not columns:
-        return {"status": session.execute(statement.encode(), prepare=True).statusmessage}
+        status = session.execute(statement.encode(), prepare=True).statusmessage
+        if status == PREPARED and not session.autocommit:
+            raise without_prepared(session)
+        return {"status": status}
     rows, is_cut = _rows_of(session, statement, most_rows)
     found: dict[str, Any] = {"columns": columns, "rows": rows}
     if is_cut:
