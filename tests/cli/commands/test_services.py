@@ -123,7 +123,7 @@ def test_a_fork_asks_for_the_list_once_and_waits_in_one_request(
         return send(self, method, path, *rest)
 
     monkeypatch.setattr(HttpTransport, "request", request)
-    fork = terminal.made("service", "fork", "counted")
+    fork = terminal.made("service", "fork", "asked")
     assert asked[:3] == [("GET", "services"), ("POST", "forkService"), ("GET", fork["service_id"])]
     assert set(asked[3:]) <= {("GET", fork["service_id"])}
 
@@ -182,7 +182,7 @@ def test_a_wait_that_times_out_exits_with_2(terminal: Terminal, world: World, mo
 
 
 def test_delete_asks_for_confirmation(terminal: Terminal) -> None:
-    terminal.made("service", "create", "counted")
+    terminal.made("service", "create", "asked")
     assert terminal.ramet("service", "delete", "asked", typed="n\n").code == 1
     assert terminal.made("service", "get", "asked")["status"] == "READY"
     assert terminal.ramet("service", "delete", "asked", typed="y\n").code == 0

@@ -90,9 +90,12 @@ class NewService:
             if self.no_save_password and password is not None:
                 say(f"The password of {accepted.name} is not saved in a file: {password}")
             raise
-        extra = [("password", self._password_text(password)), ("connect", connection_string(accepted.endpoint))]
         shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
-        print_service(shown, self.output, extra)
+        print_service(shown, self.output, self._access(accepted, password) if self.output == "table" else ())
+
+    def _access(self, accepted: Service, password: str | None) -> list[tuple[str, str]]:
+        """Return how to connect, which asks the endpoint whether it speaks TLS."""
+        return [("password", self._password_text(password)), ("connect", connection_string(accepted.endpoint))]
 
     def _password_text(self, password: str | None) -> str:
         if password is None:
