@@ -11,8 +11,8 @@ import pytest
 from ramet.model.rights import Role
 from ramet.store import services
 from ramet.workbench.schema import Changed, compare, lines_of, read_schema
-from tests.api.world import JsonObject, World, open_world
-from tests.console.sql_world import PARENT, Server, SqlWorld, open_sql_world, prepare
+from tests.api.world import JsonObject, World
+from tests.console.sql.world import PARENT, Server, SqlWorld, prepare
 from tests.servers import postgresql
 
 _EVERYTHING = (
@@ -61,16 +61,6 @@ def _server() -> Iterator[Server]:
         server.run(f"CREATE DATABASE {PARENT} TEMPLATE tsdb OWNER tsdbadmin", f"CREATE DATABASE same TEMPLATE {PARENT}")
         server.run(*_CHANGES, role="tsdbadmin")
         yield server
-
-
-@pytest.fixture(scope="module", name="world")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    yield from open_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module", name="sql")
-def _sql(world: World, server: Server) -> Iterator[SqlWorld]:
-    yield from open_sql_world(world, server)
 
 
 @pytest.fixture(scope="module", name="shop")

@@ -10,9 +10,9 @@ import pytest
 from harness.waiting import eventually
 from ramet.model.rights import Role
 from ramet.workbench.statements import Amount
-from tests.api.world import JsonObject, World, open_world
+from tests.api.world import JsonObject, World
 from tests.audited import entries_of
-from tests.console.sql_world import KEY, Browser, Server, SqlWorld, open_sql_world, prepare
+from tests.console.sql.world import KEY, Browser, Server, SqlWorld, prepare
 from tests.servers import postgresql
 
 
@@ -22,21 +22,6 @@ def _server() -> Iterator[Server]:
         server = prepare(url)
         server.run("CREATE TABLE orders (id int PRIMARY KEY, title text)", role="tsdbadmin")
         yield server
-
-
-@pytest.fixture(scope="module", name="world")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    yield from open_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module", name="sql")
-def _sql(world: World, server: Server) -> Iterator[SqlWorld]:
-    yield from open_sql_world(world, server)
-
-
-@pytest.fixture(scope="module", name="shop")
-def _shop(sql: SqlWorld) -> JsonObject:
-    return sql.world.ready()
 
 
 @pytest.fixture

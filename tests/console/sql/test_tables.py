@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from ramet.model.rights import Role
-from tests.api.world import JsonObject, World, open_world
-from tests.console.sql_world import Browser, Server, SqlWorld, open_sql_world, prepare
+from tests.api.world import JsonObject, World
+from tests.console.sql.world import Browser, Server, SqlWorld, prepare
 from tests.servers import postgresql
 
 EVIL = """o"'; <b>&%s{}"""
@@ -44,21 +44,6 @@ def _server() -> Iterator[Server]:
             role="tsdbadmin",
         )
         yield server
-
-
-@pytest.fixture(scope="module", name="world")
-def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    yield from open_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module", name="sql")
-def _sql(world: World, server: Server) -> Iterator[SqlWorld]:
-    yield from open_sql_world(world, server)
-
-
-@pytest.fixture(scope="module", name="shop")
-def _shop(sql: SqlWorld) -> JsonObject:
-    return sql.world.ready()
 
 
 @pytest.fixture
