@@ -123,7 +123,7 @@ def test_a_fork_asks_for_the_list_once_and_waits_in_one_request(
         return send(self, method, path, *rest)
 
     monkeypatch.setattr(HttpTransport, "request", request)
-    fork = terminal.made("service", "fork", "asked")
+    fork = terminal.made("service", "fork", "counted")
     assert asked[:3] == [("GET", "services"), ("POST", "forkService"), ("GET", fork["service_id"])]
     assert set(asked[3:]) <= {("GET", fork["service_id"])}
 
