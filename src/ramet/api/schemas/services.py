@@ -122,8 +122,8 @@ class HaReplicas(Struct, frozen=True):
 OwnStorage = Annotated[
     int,
     Meta(
-        description="Storage that only this service occupies, with its snapshots and archived WAL, in megabytes: what"
-        " it shares with its parent or its forks does not count. It is measured from time to time."
+        description="The part of `storage_mb` that only this service occupies, in megabytes: what it shares with its"
+        " parent, its forks or its snapshots does not count. It is measured from time to time."
     ),
 ]
 

@@ -50,7 +50,10 @@ class Host(Protocol):
         """Return the storage of deleted services to the file system or volume below, where that is not automatic."""
 
     def disk_usage(self, service_id: str) -> int | None:
-        """Return the bytes that the service alone occupies, without shared blocks; None where that is unknown."""
+        """Return the bytes of the data directory that it shares with nothing; None where that is unknown.
+
+        Part of what `ramet_storage_bytes` measures, which counts shared blocks, too.
+        """
 
     def measure(self, server: Server) -> dict[str, float] | None:
         """Return what is measured of a server now, by the keys of ramet.model.metrics; None when it does not serve."""

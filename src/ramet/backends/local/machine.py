@@ -115,9 +115,9 @@ class LocalHost:
         self.pool.discard_free_blocks()
 
     def disk_usage(self, service_id: str) -> int | None:
-        """Return the bytes that the service alone occupies; None when it has no volume."""
-        root = self.instances.paths(service_id).root
-        return self.pool.driver.exclusive_bytes(root) if root.is_dir() else None
+        """Return the bytes that only the files of the service occupy; None when it has no volume."""
+        data = self.instances.paths(service_id).data
+        return self.pool.driver.exclusive_bytes(data) if data.is_dir() else None
 
     def measure(self, server: Server) -> dict[str, float] | None:
         return measure(self.instances.paths(server.service_id))

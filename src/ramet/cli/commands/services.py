@@ -53,8 +53,8 @@ def list_services(
 ) -> None:
     """List all services. The table shows forks below their parents.
 
-    A fork shares the blocks of its parent until one of them writes: SPACE is what its files add up to, OWN what only it
-    occupies, with its snapshots and archived WAL.
+    A fork shares the blocks of its parent until one of them writes: SPACE is what its files add up to, OWN the part of
+    it that is shared with nothing. Snapshots and archived WAL are kept beside them.
 
     \b
     Examples:

@@ -154,7 +154,7 @@ def shown_space(service: Service) -> str:
 
 
 def shown_own_space(service: Service) -> str:
-    """Return the storage that only this service occupies, with its snapshots and archived WAL, if it is known."""
+    """Return the part of this storage that the service shares with nothing, if it is known."""
     megabytes = None if service.metrics is None else service.metrics.own_storage_mb
     return "-" if megabytes is None else f"{megabytes} MB"
 

@@ -1,4 +1,4 @@
-"""Measures what each service occupies of its own: the blocks that it shares with no fork and no parent."""
+"""Measures what each service occupies of its own: the blocks that it shares with no parent, fork or snapshot."""
 
 import time
 from collections.abc import Callable
