@@ -7,6 +7,7 @@ from typing import Any
 from litestar import Request, route
 from litestar.di import NamedDependency, Provide
 from litestar.enums import HttpMethod
+from litestar.exceptions import InternalServerException
 from litestar.params import FromPath, SkipValidation
 
 from ramet import acting
@@ -20,6 +21,7 @@ from ramet.control import recording
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
+from ramet.errors import Invalid
 from ramet.events.stream import count_after
 from ramet.model.rights import not_allowed
 from ramet.model.session import Session
@@ -143,7 +145,10 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
 
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
     """Return the fields of a form that one of our own pages sent, without surrounding spaces. Raises Forbidden."""
-    form = await request.form()
+    try:
+        form = await request.form()
+    except InternalServerException as error:  # the browser has disconnected
+        raise Invalid("FORM_INCOMPLETE", "The form did not arrive as a whole", "Send it again.") from error
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     session.context.csrf.check(session, fields)
     del fields[CSRF_FIELD]

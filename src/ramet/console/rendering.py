@@ -19,6 +19,7 @@ from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_
 from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
+from ramet.console.views.sql import beginning
 from ramet.endpoints import address, pooler_host
 from ramet.model.replica_set import replica_status, replica_status_reason
 from ramet.model.service import is_down, restore_warning, shown_status, status_of, status_reason
@@ -102,7 +103,13 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        time=time, minute=minute, message=message, bytes=bytes_text, seconds=seconds_text, size=size_text
+        time=time,
+        minute=minute,
+        message=message,
+        beginning=beginning,
+        bytes=bytes_text,
+        seconds=seconds_text,
+        size=size_text,
     )
     functions = (
         shown_status,

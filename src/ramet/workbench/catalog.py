@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 
@@ -10,10 +11,11 @@ from ramet.errors import Unavailable
 from ramet.workbench.sessions import Limits, Place, Workbench
 
 LIMITS = Limits(10, settings={"search_path": "pg_catalog", "lock_timeout": "1s"})
+MOST_DATABASES = 200
 _DATABASES = """
 SELECT datname FROM pg_database
 WHERE datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')
-ORDER BY datname <> %s, datname LIMIT 200
+ORDER BY datname <> %s, datname LIMIT %s
 """
 
 
@@ -33,4 +35,10 @@ def catalog_session(workbench: Workbench, place: Place, limits: Limits = LIMITS)
 
 def list_databases(session: psycopg.Connection) -> Sequence[str]:
     """Return the databases of a service that the session's role can connect to, that of tenants first."""
-    return [name for (name,) in session.execute(_DATABASES, (DATABASE,))]
+    return [name for (name,) in session.execute(_DATABASES, (DATABASE, MOST_DATABASES))]
+
+
+def databases_of(workbench: Workbench, place: Place) -> Sequence[str]:
+    """Return the databases of a service, whichever one the place names."""
+    with catalog_session(workbench, replace(place, database=DATABASE)) as session:
+        return list_databases(session)

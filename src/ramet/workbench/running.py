@@ -20,6 +20,8 @@ class Running:
 
     session: psycopg.Connection | None = None
     is_cancelled: bool = False
+    has_succeeded: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def begin_in(self, session: psycopg.Connection) -> None:
         """Say in which session it runs. Raises WrongState if it was cancelled before."""
@@ -52,17 +54,19 @@ class Desk:
             self._running[name] = run
         try:
             yield run
+            run.has_succeeded = True
         finally:
+            run.ended.set()
             with self._lock:
                 self._running.pop(name, None)
 
-    def cancel(self, owner: str, key: str) -> bool:
-        """Cancel a statement, and tell whether it was running."""
+    def cancel(self, owner: str, key: str) -> Running | None:
+        """Cancel a statement, and return it if it was running."""
         with self._lock:
             run = self._running.get((owner, key))
         if run is not None:
             run.cancel()
-        return run is not None
+        return run
 
     def _check(self, name: tuple[str, str], *, once: bool) -> None:
         if name in self._running or (once and name in self._spent):

@@ -123,6 +123,7 @@ WHERE typtype IN ('e', 'd', 'r', 'c', 'b') AND typcategory <> 'A'
 
 # What precedes the definition of a part in a line; the others contain their names.
 _PREFIXES: Mapping[str, str] = {"column": "{} ", "constraint": "CONSTRAINT {} ", "policy": "POLICY {} "}
+_OF_QUERY = ("view", "materialized view")  # their columns follow from their definition
 Name = tuple[str, str, str, str]
 Schema = Mapping[Name, str]
 
@@ -186,6 +187,8 @@ def _changed(before: Schema, after: Schema, of: tuple[str, str], names: Sequence
         verb = "added"
     elif itself not in after:
         verb = "removed"
+    if verb != "changed" and of[0] in _OF_QUERY:
+        names = [one for one in names if one[2] != "column"]
     return Changed(verb, *of, [_difference(one, before.get(one), after.get(one)) for one in names])
 
 

@@ -1,7 +1,8 @@
 """Sessions in the databases of services, as a login of the key that is signed in: within limits of time and size."""
 
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from psycopg.abc import AdaptContext
 
 from ramet.control.plane import Plane
 from ramet.endpoints import ADMIN, ssl_mode
-from ramet.errors import Error, Exhausted, TooLarge, Unavailable
+from ramet.errors import Error, Exhausted, NotFound, TooLarge, Unavailable
 from ramet.model.service import Service
 from ramet.workbench.logins import KeptLogins
 from ramet.workbench.relay import Relay
@@ -18,7 +19,17 @@ from ramet.workbench.relay import Relay
 MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
 _MOST_SESSIONS = 16
+_NO_DATABASE = "3D000"
+_NO_DATABASE_TEXT = re.compile(r'FATAL: +database ".*" does not exist.*', re.DOTALL)
 _REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
+
+
+class NoDatabase(NotFound):
+    """The service has no database of this name."""
+
+    def __init__(self, service: Service, name: str, known: Sequence[str] = ()) -> None:
+        remedy = f"Choose one of {', '.join(known)}." if known else "Choose another database."
+        super().__init__("DATABASE_NOT_FOUND", f"{service.name} has no database {name[:64]!r}", remedy)
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,9 @@ class Workbench:
         relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
         try:
             with relay, ExitStack() as stack:
-                yield stack.enter_context(self._open(place, relay, limits, writes=writes, context=context))
+                session = stack.enter_context(self._open(place, relay, limits, writes=writes, context=context))
+                stack.push(lambda kind, *_: session.close() if kind else None)  # a rollback may have to wait
+                yield session
         except (psycopg.Error, Error) as error:
             if relay.ended_by == "size":
                 raise TooLarge(
@@ -102,6 +115,8 @@ class Workbench:
         except psycopg.Error as error:
             # What precedes it is the address of the relay.
             said = relay.problem or str(error).strip().rpartition("failed: ")[2]
+            if error.sqlstate == _NO_DATABASE or _NO_DATABASE_TEXT.fullmatch(said):
+                raise NoDatabase(place.service, place.database) from error
             wrong = f"{place.service.name} accepts no session in {place.database[:64]!r}: {said}"
             raise Unavailable("NO_SESSION", wrong, "Try again later.") from error
 

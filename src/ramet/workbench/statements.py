@@ -12,6 +12,7 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
 from ramet.errors import Invalid
+from ramet.workbench.remedies import FOR_LONGER, remedy_for
 
 _EXPLAIN = "EXPLAIN "
 _CHUNK_ROWS = 64
@@ -23,6 +24,7 @@ _OWN_PREPARED = """
 SELECT gid FROM pg_catalog.pg_prepared_xacts
 WHERE owner OPERATOR(pg_catalog.=) session_user AND database OPERATOR(pg_catalog.=) pg_catalog.current_database()
 """
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision", "money")
 _TYPES = """
 SELECT pg_catalog.format_type(o, m)
 FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.oid[]), pg_catalog.unnest(%s::pg_catalog.int4[])) AS f (o, m)
@@ -45,6 +47,11 @@ class Column:
 
     name: str
     type: str
+
+    @property
+    def is_number(self) -> bool:
+        """Tell whether its values are numbers."""
+        return self.type.partition("(")[0] in _NUMBERS
 
 
 @dataclass(frozen=True)
@@ -195,7 +202,8 @@ def _sent(session: psycopg.Connection) -> PGresult:
 def _complaint(error: psycopg.Error, statement: str, before: int) -> Complaint:
     """Return what PostgreSQL says of a statement, which it got after `before` other characters."""
     diag = error.diag
-    said, hint = diag.message_primary or str(error).strip(), diag.message_hint or ""
+    said = diag.message_primary or str(error).strip()
+    hint = remedy_for(error, to_write="", for_longer=FOR_LONGER)
     if not error.sqlstate and said.startswith("COPY"):
         said, hint = "COPY to or from the client is not possible here", "Select the rows, and download them as CSV."
     line, column, excerpt = _place(statement, diag, before)

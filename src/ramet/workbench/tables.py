@@ -32,6 +32,8 @@ WITH locked AS MATERIALIZED (
     SELECT c.oid, nspname::text, relname::text, relkind::text, relispartition, reltuples, reltoastrelid
     FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
     WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND nspname !~ '^pg_' AND nspname <> 'information_schema'
+        AND NOT EXISTS (
+            SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
         AND (%(search)s = '' OR strpos(lower(nspname || '.' || relname), lower(%(search)s)) > 0)
         AND (nspname::text, relname::text) > (%(schema)s, %(name)s)
     ORDER BY 2, 3 LIMIT %(limit)s

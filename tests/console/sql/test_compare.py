@@ -129,6 +129,8 @@ def test_every_kind_of_definition_is_read_and_equal_ones_do_not_differ(server: S
     }
     parts = {part.kind for one in compare({}, _schema(server)) for part in one.parts}
     assert parts == {"", "column", "constraint", "index", "policy", "rule", "trigger"}
+    (view,) = (one for one in compare({}, _schema(server)) if one.kind == "view")
+    assert [part.kind for part in view.parts] == [""]
 
 
 def test_the_lines_of_a_schema_name_each_object_and_its_parts(server: Server) -> None:
@@ -167,8 +169,12 @@ def test_the_page_shows_both_sides_as_text(sql: SqlWorld, world: World, fork: Js
 def test_what_cannot_be_compared_is_said(sql: SqlWorld, world: World, shop: JsonObject, fork: JsonObject) -> None:
     with sql.signed_in() as admin:
         assert "is not a fork" in admin.see(f"/console/services/{shop['service_id']}/compare")
-        page = admin.see(f"/console/services/{fork['service_id']}/compare", database="absent")
-        assert "does not exist" in page
+        path = f"/console/services/{fork['service_id']}/compare"
+        page = html.unescape(admin.see(path, 404, database="absent"))
+        assert re.search(r"has no database 'absent': Choose one of tsdb, .*postgres", page)
+        assert "<option>postgres" in page
+        page = admin.see(path, database="dropped")
+        assert re.search(r"Database\s+dropped\s+REMOVED", re.sub(r"<[^>]+>", " ", page))
     holder = world.forker(shop)
     own = holder.fork(shop, name="own")
     world.work()

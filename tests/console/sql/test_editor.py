@@ -45,11 +45,42 @@ def test_a_result_has_the_types_of_its_columns_and_shows_nulls(admin: Browser, s
     assert answer.status_code == 200
     for column, kind in (("price", "numeric(6,2)"), ("raw", "bytea"), ("list", "integer[]"), ("price", "boolean")):
         assert f'{column}<br><span class="type">{kind}</span>' in answer.text
-    values = re.findall(r"<td>(.*?)</td>", answer.text)
+    values = re.findall(r"<td[^>]*>(.*?)</td>", answer.text)
     span = '<span class="value">{}</span>'
     shown = ("1.50", "", "NULL", "\\x00ff", "{&#34;a&#34;: 1}", "{1,NULL}", "infinity", "t")
     assert values == [span.format("1.50"), '<i class="null">NULL</i>', *(span.format(one) for one in shown[1:])]
     assert "1 row" in answer.text
+    assert answer.text.count('<td class="number">') == 1
+
+
+def test_a_long_value_is_folded(admin: Browser, shop: JsonObject) -> None:
+    page = admin.sql(shop, "SELECT repeat('lorem ipsum ', 50), repeat(E'x\\n', 9), 'short'").text
+    assert page.count('<details class="long">') == 2
+    assert "lorem ipsum " * 50 in page
+    assert '<span class="value">short</span>' in page
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT 1; SELECT 2", "Send one statement at a time"),
+        ("VACUUM orders", "To write, tick the box above"),
+        ("SELECT pg_read_file('/etc/passwd')", "The role of this login may not do that"),
+        ("BEGIN", "each statement has a session of its own, which has ended"),
+    ],
+)
+def test_what_helps_is_said(admin: Browser, shop: JsonObject, statement: str, said: str) -> None:
+    page = admin.sql(shop, statement).text
+    assert said in page
+    assert ("tick the box above" in page) is (statement == "VACUUM orders")
+
+
+def test_a_statement_that_takes_too_long_is_told_how_to_take_longer(
+    admin: Browser, shop: JsonObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.console.pages.sql.SECONDS", (1,))
+    page = admin.sql(shop, "SELECT pg_sleep(600)", seconds="1").text
+    assert "Choose more seconds, or ask for less" in page
 
 
 def test_values_and_names_are_text_and_no_markup(admin: Browser, shop: JsonObject) -> None:
@@ -219,9 +250,9 @@ def test_a_statement_is_cancelled_by_its_form_and_by_nobody_else(
     try:
         is_asleep = "SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep' AND state = 'active'"
         eventually(lambda: sql.server.run(is_asleep) == [(1,)])
-        assert sql.console.context.desk.cancel("another key", "long") is False
+        assert sql.console.context.desk.cancel("another key", "long") is None
         assert "No statement of this form" in admin.sql(shop, "", key="other", action="cancel").text
-        assert "is being cancelled" in admin.sql(shop, "SELECT 2", key="long", action="cancel").text
+        assert "was cancelled" in admin.sql(shop, "SELECT 2", key="long", action="cancel").text
     finally:
         waiting.join()
     assert "57014" in answers[0]

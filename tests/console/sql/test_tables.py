@@ -43,6 +43,7 @@ def _server() -> Iterator[Server]:
             "CREATE VIEW broken AS SELECT 1 / (n - n) FROM heap",
             role="tsdbadmin",
         )
+        server.run("CREATE EXTENSION pg_stat_statements")
         yield server
 
 
@@ -59,7 +60,10 @@ def _base(shop: JsonObject) -> str:
 def _rows(page: str) -> list[list[str]]:
     body = page[page.index('<table class="result">') :]
     body = body[body.index("<tbody>") : body.index("</tbody>")]
-    cells = (re.findall(r"<td>(.*?)</td>", row, re.DOTALL) for row in body.split("<tr>")[1:])
+    cells = (
+        re.findall(r"<td[^>]*>(.*?)</td>", re.sub(r"<summary>.*?</summary>", "", row), re.DOTALL)
+        for row in body.split("<tr>")[1:]
+    )
     return [[html.unescape(re.sub(r"<[^>]+>", "", one)) for one in row] for row in cells]
 
 
@@ -78,12 +82,19 @@ def test_tables_and_views_are_listed_with_their_rows_and_sizes(viewer: Browser, 
     page = viewer.see(_base(shop))
     assert re.search(r"shop\.orders</code></a>.*?120<span.*?\d+ KB", page, re.DOTALL)
     assert "<td>view</td>" in page.replace("\n", "")
+    assert "pg_stat_statements" not in page
     assert "&lt;i&gt;people" in page
     assert "<i>people" not in page
     assert "<b>&" not in page
     assert "public.heap" not in viewer.see(_base(shop), search="SHOP.O")
     assert "There are none with such a name" in viewer.see(_base(shop), search="_")
-    assert "does not exist" in viewer.see(_base(shop), database="nowhere")
+
+
+def test_a_database_that_is_not_there_is_said_with_those_that_are(viewer: Browser, shop: JsonObject) -> None:
+    page = html.unescape(viewer.see(_base(shop), 404, database="nowhere"))
+    assert "has no database 'nowhere': Choose one of tsdb, postgres" in page
+    assert "<option>tsdb" in page
+    assert "has no database" in viewer.see(f"{_base(shop)}/one", 404, database="nowhere", schema="public", name="heap")
 
 
 def test_a_longer_list_goes_on_where_it_stopped(

@@ -21,7 +21,7 @@ from tests.applications import application
 from tests.audited import check_audited
 
 PARENT = "parent"
-"""A service with this host has the database of this name."""
+"""A service with this host has the database of this name in the place of tsdb, and a database `dropped`."""
 KEY = re.compile(r'name="key" value="([^"]+)"')
 
 
@@ -43,7 +43,8 @@ class Server:
         kept = {
             name: given[name] for name in ("hostaddr", "port", "options", "autocommit", "context", "client_encoding")
         }
-        database = PARENT if given["host"] == PARENT else given["dbname"]
+        name = given["dbname"]
+        database = {"tsdb": PARENT, "dropped": PARENT}.get(name, name) if given["host"] == PARENT else name
         return psycopg.connect(user="tsdbadmin" if writes else "reader", dbname=database, sslmode="disable", **kept)
 
 

@@ -1,5 +1,7 @@
 """What the schema of a fork has that its parent's has not, and the other way round, as both are now."""
 
+from collections.abc import Sequence
+
 from litestar import Response
 from litestar.params import FromQuery
 
@@ -9,9 +11,9 @@ from ramet.control.services import get_service
 from ramet.endpoints import DATABASE
 from ramet.errors import Error, NotFound, WrongState
 from ramet.model.service import Service
-from ramet.workbench.catalog import LIMITS, catalog_session, list_databases
-from ramet.workbench.schema import Schema, compare, read_schema
-from ramet.workbench.sessions import Limits, Place
+from ramet.workbench.catalog import LIMITS, MOST_DATABASES, catalog_session, databases_of, list_databases
+from ramet.workbench.schema import Changed, Schema, compare, read_schema
+from ramet.workbench.sessions import Limits, NoDatabase, Place
 
 _LIMITS = Limits(30, settings=LIMITS.settings)
 _MOST_SHOWN = 500
@@ -21,12 +23,19 @@ _MOST_SHOWN = 500
 def compare_page(session: SignedIn, service_id: ServiceId, database: FromQuery[str] = DATABASE) -> Response[str]:
     """Compare a database of a fork with the same one of its parent."""
     service = get_service(session.plane, session.project_id, service_id)
-    parent, databases, found, problem = None, [database], [], ""
+    parent, databases, found, problem, status_code = None, [database], [], "", 200
     try:
         parent = _parent_of(session, service)
-        after, known = _read(session, service, database)
-        before, _ = _read(session, parent, database)
-        databases, found = list(dict.fromkeys([*known, database])), compare(before, after)
+        after, own = _read(session, service, database)
+        before, others = _read(session, parent, database)
+        databases = list(dict.fromkeys([*own, *others]))
+        if before is None and after is None:
+            raise NoDatabase(service, database, databases)
+        found = _whole(own, others)
+        if before is not None and after is not None:
+            found += compare(before, after)
+    except NoDatabase as error:
+        problem, status_code = str(error), 404
     except Error as error:
         problem = str(error)
     return page(
@@ -39,6 +48,7 @@ def compare_page(session: SignedIn, service_id: ServiceId, database: FromQuery[s
         found=found[:_MOST_SHOWN],
         left_out=max(0, len(found) - _MOST_SHOWN),
         problem=problem,
+        status_code=status_code,
     )
 
 
@@ -56,7 +66,22 @@ def _parent_of(session: CurrentSession, service: Service) -> Service:
         ) from error
 
 
-def _read(session: CurrentSession, service: Service, database: str) -> tuple[Schema, list[str]]:
-    place = Place(session.plane, service, database)
-    with catalog_session(session.context.workbench, place, _LIMITS) as inside:
-        return read_schema(inside), list(list_databases(inside))
+def _whole(own: Sequence[str], others: Sequence[str]) -> list[Changed]:
+    """Return the databases that only the fork, or only its parent has; none where a list may be cut."""
+    if max(len(own), len(others)) >= MOST_DATABASES:
+        return []
+    named = [
+        *(("added", one) for one in own if one not in others),
+        *(("removed", one) for one in others if one not in own),
+    ]
+    return [Changed(verb, "database", name, ()) for verb, name in named]
+
+
+def _read(session: CurrentSession, service: Service, database: str) -> tuple[Schema | None, list[str]]:
+    """Return the schema of a database, or None where a service has no such database, and the databases that it has."""
+    workbench, place = session.context.workbench, Place(session.plane, service, database)
+    try:
+        with catalog_session(workbench, place, _LIMITS) as inside:
+            return read_schema(inside), list(dict.fromkeys([*list_databases(inside), database]))
+    except NoDatabase:
+        return None, list(databases_of(workbench, place))

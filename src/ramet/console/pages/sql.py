@@ -21,6 +21,7 @@ from ramet.model.statement_text import without_literals
 from ramet.redaction import shown_fields
 from ramet.workbench.catalog import catalog_session, list_databases
 from ramet.workbench.logins import may_write
+from ramet.workbench.running import Running
 from ramet.workbench.sessions import Limits, Place
 from ramet.workbench.statements import (
     TEXTS,
@@ -35,6 +36,7 @@ from ramet.workbench.statements import (
 _ACTIONS = ("run", "explain", "csv")
 ROWS = (100, 1000)
 SECONDS = (10, 60, 300)
+_END_SECONDS = 10
 _CSV = Amount(100_000, cells=None, value_bytes=None, all_bytes=None)
 _FIRST = {"database": DATABASE, "rows": str(ROWS[0]), "seconds": str(SECONDS[0])}
 
@@ -109,9 +111,19 @@ def _choice(fields: Mapping[str, str], name: str, allowed: Sequence[int]) -> int
 
 
 def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, str]) -> Response[str]:
-    was_running = session.context.desk.cancel(session.public_key, fields.get("key", ""))
-    done = "The statement is being cancelled." if was_running else "No statement of this form is running."
-    return _page(session, service, Form(fields), done=done)
+    run = session.context.desk.cancel(session.public_key, fields.get("key", ""))
+    return _page(session, service, Form(fields), done=_end_of(run))
+
+
+def _end_of(run: Running | None) -> str:
+    """Wait a while for the end of a statement that was cancelled, and say what became of it."""
+    if run is None:
+        return "No statement of this form is running."
+    if not run.ended.wait(_END_SECONDS):
+        return "The statement is being cancelled, and has not ended yet."
+    if run.has_succeeded:
+        return "The statement ended before it was cancelled. Run it again to see its result."
+    return "The statement was cancelled."
 
 
 def _file(service: Service, result: Result) -> Response[str]:

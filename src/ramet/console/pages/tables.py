@@ -1,9 +1,5 @@
 """The tables and views in a database of a service: their list, and one with its parts and its rows by page."""
 
-from collections.abc import Callable
-from typing import TypeVar
-
-import psycopg
 from litestar import Response
 from litestar.params import FromQuery
 
@@ -12,12 +8,10 @@ from ramet.console.rendering import page, redirect
 from ramet.control.services import get_service
 from ramet.endpoints import DATABASE
 from ramet.errors import Error, NotFound
-from ramet.workbench.catalog import LIMITS, catalog_session, list_databases
-from ramet.workbench.sessions import Limits, Place
+from ramet.workbench.catalog import LIMITS, catalog_session, databases_of, list_databases
+from ramet.workbench.sessions import Limits, NoDatabase, Place
 from ramet.workbench.statements import TEXTS, Complaint, StatementRefused
-from ramet.workbench.tables import Rows, Table, describe_table, list_tables, read_rows, select_of
-
-_Found = TypeVar("_Found")
+from ramet.workbench.tables import Listed, Rows, Table, describe_table, list_tables, read_rows, select_of
 
 
 @read("/services/{service_id:str}/tables", operation="createLogin", sync_to_thread=True)
@@ -33,18 +27,30 @@ def tables_page(
     service = get_service(session.plane, session.project_id, service_id)
     place = Place(session.plane, service, database)
     asked = search.replace("\0", ""), (schema.replace("\0", ""), after.replace("\0", ""))
-    found, problem = _asked(session, place, lambda inside: (list_databases(inside), *list_tables(inside, *asked)))
-    databases, tables, has_more = found or ((), [], False)
+    tables: list[Listed] = []
+    databases, has_more, problem, status_code = [database], False, "", 200
+    try:
+        with catalog_session(session.context.workbench, place) as inside:
+            databases = list(dict.fromkeys([*list_databases(inside), database]))
+            tables, has_more = list_tables(inside, *asked)
+    except NoDatabase:
+        databases = list(databases_of(session.context.workbench, place))
+        problem, status_code = str(NoDatabase(service, database, databases)), 404
+    except NotFound:
+        raise
+    except Error as error:
+        problem = str(error)
     return page(
         "tables.html",
         session,
         service=service,
         database=database,
-        databases=list(dict.fromkeys([*databases, database])),
+        databases=databases,
         search=search,
         tables=tables,
         has_more=has_more,
         problem=problem,
+        status_code=status_code,
     )
 
 
@@ -88,15 +94,3 @@ def _rows(
             return read_rows(inside, table, after, skip), None
     except StatementRefused as error:
         return None, error.complaint
-
-
-def _asked(
-    session: CurrentSession, place: Place, ask: Callable[[psycopg.Connection], _Found]
-) -> tuple[_Found | None, str]:
-    try:
-        with catalog_session(session.context.workbench, place) as inside:
-            return ask(inside), ""
-    except NotFound:
-        raise
-    except Error as error:
-        return None, str(error)

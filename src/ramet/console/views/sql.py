@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ramet.workbench.statements import Result, Value
 
+_MOST_CHARACTERS, _MOST_LINES = 240, 5
 _QUOTED = re.compile(r'[",\r\n]')
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -13,6 +14,13 @@ def as_csv(result: Result) -> str:
     """Return a result as COPY … (FORMAT csv, HEADER) writes it: NULL is nothing, an empty text has quotes."""
     lines = [[column.name for column in result.columns], *result.rows]
     return "".join(f"{_line(line)}\r\n" for line in lines)
+
+
+def beginning(text: str) -> str:
+    """Return what a cell shows of a value until it is unfolded: all of it, unless it is long."""
+    if len(text) <= _MOST_CHARACTERS and text.count("\n") < _MOST_LINES:
+        return text
+    return "\n".join(text[: _MOST_CHARACTERS - 40].split("\n")[: _MOST_LINES - 1])
 
 
 def file_name(name: str) -> str:

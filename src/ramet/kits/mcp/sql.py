@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from psycopg.types.string import TextLoader
 from ramet.api.schemas.services import Service
 from ramet.errors import Error, Failed, Invalid
 from ramet.kits.mcp.callers import Caller
+from ramet.workbench.remedies import remedy_for
 from ramet.workbench.statements import PREPARED, prepared_columns, without_prepared
 
 MOST_ROWS = 1000
@@ -19,11 +20,8 @@ MOST_SECONDS = 600
 _MOST_CHARACTERS = 200_000
 _MOST_OF_VALUE = 10_000
 _TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
-_REMEDIES: Mapping[str, str] = {
-    "25006": "Queries are read-only by default. Fork the service, and use execute in the fork.",
-    "42501": "The role of this login may not do that.",
-    "57014": "Give a larger timeout_seconds, or ask for less.",
-}
+_TO_WRITE = "Queries are read-only by default. Fork the service, and use execute in the fork."
+_FOR_LONGER = "Give a larger timeout_seconds, or ask for less."
 
 
 @contextmanager
@@ -114,6 +112,6 @@ def _shown(value: object) -> Any:
 def _refusal(error: psycopg.Error) -> Error:
     said = error.diag.message_primary or str(error).strip()
     code = error.sqlstate or ""
-    remedy = " ".join(one for one in (error.diag.message_hint, _REMEDIES.get(code)) if one)
+    remedy = remedy_for(error, to_write=_TO_WRITE, for_longer=_FOR_LONGER)
     where = f", {code}" if code else ""
     return Invalid("STATEMENT_REFUSED", f"PostgreSQL refused the statement{where}: {said}", remedy)
