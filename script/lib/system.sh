@@ -52,7 +52,7 @@ install_pgvector() {  # the distribution may not carry it; that is said once, an
     if apt-cache show "$package" >/dev/null 2>&1; then
         apt_install "$package"
     else
-        say "this distribution has no $package: VECTOR services run on the wheel PostgreSQL, which has pgvector"
+        say "this distribution has no $package: VECTOR services run on the wheel PostgreSQL, which has pgvector and no TLS (set RAMET_PLAINTEXT_ENDPOINTS=on to create them, for this host alone)"
     fi
 }
 

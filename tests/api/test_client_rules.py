@@ -241,6 +241,12 @@ def test_rule_14_a_fork_is_no_standby_and_names_its_parent(world: World) -> None
     assert fork["read_replica_sets"] == []
 
 
+def test_an_unknown_field_is_answered_with_one_that_is_like_it(world: World) -> None:
+    answer = world.post(world.services_path, {"nam": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "UNKNOWN_FIELD")
+    assert "Did you mean 'name'?" in answer.json()["details"]
+
+
 def test_rule_15_high_availability_is_not_called_inherited(world: World) -> None:
     parent = world.ready()
     body = {"fork_strategy": "NOW", "replica_count": 0}

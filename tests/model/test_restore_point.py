@@ -95,6 +95,13 @@ def test_a_restore_point_outside_of_what_is_kept_is_refused_with_its_reason(
     assert said in f"{refusal.value.message}: {refusal.value.details}"
 
 
+def test_whoever_asks_for_more_past_than_a_new_service_has_learns_how_long_to_wait() -> None:
+    new = parent(snapshots=(snapshot("first", 0.05),))
+    with pytest.raises(Invalid, match="is before the restore window") as refusal:
+        choose(ForkStrategy.PITR, minutes_ago(0.1), None, new, NOW)
+    assert str(refusal.value).endswith("The earliest is 3 s ago: to go back 6 s, wait 3 s.")
+
+
 def test_the_last_snapshot_is_awaited_when_a_fork_of_now_holds_more() -> None:
     point = choose(ForkStrategy.LAST_SNAPSHOT, None, None, parent(is_behind=True), NOW)
     assert (point.base, point.awaits_snapshot) == (None, True)

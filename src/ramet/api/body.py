@@ -16,6 +16,7 @@ from litestar.exceptions import HTTPException
 from ramet import acting
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
+from ramet.likeness import suggestion
 from ramet.model.keys import ApiKey
 from ramet.redaction import shown_fields
 
@@ -58,7 +59,8 @@ def parse(raw: bytes, struct: type[BodyT]) -> BodyT:
             "INHERITED_FIELD", f"{_listed(inherited)}: inherited from the parent", "Leave it out of the body."
         )
     if unknown:
-        raise Invalid("UNKNOWN_FIELD", f"Unknown field: {_listed(unknown)}", f"Known fields: {_listed(fields)}.")
+        meant = suggestion(min(unknown), sorted(fields - values.keys()))
+        raise Invalid("UNKNOWN_FIELD", f"Unknown field: {_listed(unknown)}", f"{meant}Known fields: {_listed(fields)}.")
     try:
         return msgspec.convert(values, struct)
     except msgspec.ValidationError as error:

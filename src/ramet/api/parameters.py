@@ -16,6 +16,7 @@ from litestar.params import HeaderParameter, PathParameter, QueryParameter
 from ramet.api.auth import AnyConnection
 from ramet.control.waits import LONGEST_SECONDS
 from ramet.errors import Invalid
+from ramet.likeness import suggestion
 from ramet.model.cursor import LARGEST_PAGE, PAGE
 
 _ID = {"pattern": "^[a-z0-9]{10}$"}
@@ -90,7 +91,7 @@ def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> No
     sent = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     known = [str(found.name) for found in query_parameters(handler).values()]
     if unknown := [name for name in sent if name not in known]:
-        remedy = f"It knows {', '.join(known)}." if known else "It knows none."
+        remedy = f"{suggestion(unknown[0], known)}It knows {', '.join(known)}." if known else "It knows none."
         raise Invalid("UNKNOWN_PARAMETER", f"The operation has no query parameter {_shown(unknown)}", remedy)
     if repeated := [name for name, count in sent.items() if count > 1]:
         raise Invalid("REPEATED_PARAMETER", f"The query parameter {_shown(repeated)} is repeated", "Send it once.")

@@ -28,6 +28,6 @@ class Placement:
             raise Invalid(
                 "TLS_MISSING",
                 f"PostgreSQL {pg_major} on this host was built without TLS, which clients of its endpoints demand",
-                "Install a PostgreSQL that has it (Debian: postgresql), or set RAMET_PLAINTEXT_ENDPOINTS=on and start "
-                "Ramet again: endpoints without TLS then serve this host alone.",
+                "Install a PostgreSQL that has it (Debian: postgresql; for VECTOR services with pgvector), or set "
+                "RAMET_PLAINTEXT_ENDPOINTS=on and start Ramet again: endpoints without TLS then serve this host alone.",
             )

@@ -117,9 +117,9 @@ class Installations:
         lacking = [str(one.major) for one in self.by_major.values() if not one.has_tls]
         if not lacking:
             return "Endpoints speak TLS."
-        without = "without TLS, and their endpoints are on loopback only"
+        without = "without TLS: their endpoints are on loopback only, where RAMET_PLAINTEXT_ENDPOINTS=on allows them"
         if not having:
-            return f"Services are {without}: this build of PostgreSQL has none."
+            return f"This build of PostgreSQL has no TLS. Services are {without}."
         return f"Endpoints of PostgreSQL {', '.join(having)} speak TLS; services on {', '.join(lacking)} are {without}."
 
     def _shown(self) -> str:

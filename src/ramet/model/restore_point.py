@@ -1,8 +1,9 @@
 """The restore point of a fork request, chosen from what is known of the parent, without any I/O."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ramet.errors import Invalid
 from ramet.model.archive import ArchiveSpan
@@ -11,6 +12,8 @@ from ramet.model.gaps import Gap, check_gaps
 from ramet.model.restore_window import window_gaps
 from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
 from ramet.model.timestamps import rfc3339
+
+_NEW_WINDOW = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -148,14 +151,24 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
     kept = rollable(list(parent.snapshots))
     if not kept and parent.archive is None:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
+    earliest = _earliest(parent, kept)
     steps = [f"from {rfc3339(step.before)} to {rfc3339(step.after)}" for step in clock_steps(kept)]
     went_back = f" The clock of the parent was set back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
         f"target_time {rfc3339(target)} is before the restore window of the parent,"
-        f" which reaches from {rfc3339(_earliest(parent, kept))} to {rfc3339(now)}",
-        f"Choose a time within it.{went_back}",
+        f" which reaches from {rfc3339(earliest)} to {rfc3339(now)}",
+        f"Choose a time within it.{_patience(target, earliest, now)}{went_back}",
     )
+
+
+def _patience(target: datetime, earliest: datetime, now: datetime) -> str:
+    """Say when a restore window that has just begun will reach back as far as the target is in the past."""
+    back, missing = now - target, (earliest - target).total_seconds()
+    if back > _NEW_WINDOW or missing <= 0:
+        return ""
+    ago = math.floor((now - earliest).total_seconds())
+    return f" The earliest is {ago} s ago: to go back {back.total_seconds():.0f} s, wait {math.ceil(missing)} s."
 
 
 def _earliest(parent: Parent, kept: Sequence[Snapshot]) -> datetime:

@@ -44,7 +44,7 @@ def parse_size(cpu_millis: str | int | None, memory_gbs: str | int | None, inher
             "INVALID_SIZE",
             "cpu_millis and memory_gbs must both be amounts or both be 'shared', but they would be "
             f"{_shown(cpu)!r} and {_shown(memory)!r}",
-            'Send both fields, for example "cpu_millis": "500", "memory_gbs": "2".',
+            'Give both, for example "cpu_millis": "500", "memory_gbs": "2".',
         )
     _check_bound("cpu_millis", cpu, host.cpu_millis)
     _check_bound("memory_gbs", memory, host.memory_gbs)
@@ -62,7 +62,7 @@ def _amount(field: Literal["cpu_millis", "memory_gbs"], value: str | int) -> int
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) >= _LEAST[field]):
         raise Invalid(
             "INVALID_SIZE",
-            f"{field} must be a whole number from {_LEAST[field]} as a string, or 'shared', not {text[:40]!r}",
+            f"{field} must be a whole number from {_LEAST[field]} or 'shared', not {text[:40]!r}",
             f"The usual sizes are {_usual(field)} and 'shared'.",
         )
     return int(text)

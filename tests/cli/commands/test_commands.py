@@ -52,6 +52,7 @@ def test_unknown_commands_and_options_exit_with_3(stranger: Terminal, words: lis
     [
         (["servise"], "'service'"),
         (["list"], "'ramet service list'"),
+        (["status"], "'ramet ls'"),
         (["connect", "shop"], "'ramet db connect'"),
         (["service", "frok"], "'fork'"),
         (["key", "crate"], "'create'"),
@@ -68,6 +69,23 @@ def test_an_unknown_name_is_answered_with_one_that_is_like_it(terminal: Terminal
     terminal.made("service", "create", "warehouse")
     said = terminal.ramet("service", "get", "warehuose")
     assert (said.code, "Did you mean 'warehouse'?" in said.err) == (6, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["service", "create", "q", "--cpu", "1000"], "--cpu and --memory must both be"),
+        (["service", "create", "q", "--cpu", "1000"], "Give both, for example --cpu 500, --memory 2."),
+        (["service", "create", "q", "--cpu", "3", "--memory", "1"], "--cpu must be a whole number from 10 or 'shared'"),
+        (["service", "create", "q", "--pg-version", "9"], "--pg-version must be"),
+        (["fork", "mistaken", "--to", "5x"], "--to '5x' cannot be read as a timestamp: Use a time ago such as 5m"),
+        (["fork", "mistaken", "--to", "5m"], "to go back 300 s, wait "),
+    ],
+)
+def test_an_error_says_what_to_type(terminal: Terminal, words: list[str], said: str) -> None:
+    terminal.made("service", "create", "mistaken", "--if-not-exists")
+    answer = terminal.ramet(*words)
+    assert (answer.code, said in answer.err) == (3, True), answer.err
 
 
 def test_without_a_command_ramet_greets_and_says_what_to_do_next(

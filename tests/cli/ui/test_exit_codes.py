@@ -4,8 +4,12 @@ import errno
 
 import click
 import pytest
+from msgspec.structs import fields
 
-from ramet.cli.ui.exit_codes import exit_code, run
+from ramet.api.schemas.shared import Body
+from ramet.cli.commands import cli
+from ramet.cli.reference import commands
+from ramet.cli.ui.exit_codes import exit_code, in_own_words, run
 from ramet.client import ApiError, TimedOut, WaitFailed
 from ramet.errors import Failed, Forbidden, Invalid, NotFound, Unauthorized, Unavailable, WrongState
 
@@ -33,6 +37,36 @@ def test_the_exit_code_follows_the_http_status(status: int, code: int) -> None:
 )
 def test_the_exit_code_follows_the_kind_of_a_client_side_error(kind: type[Invalid], code: int) -> None:
     assert exit_code(kind("X", "Y.")) == code
+
+
+def _fields_of_requests() -> set[str]:
+    bodies = [Body]
+    found: set[str] = set()
+    for body in bodies:
+        bodies.extend(body.__subclasses__())
+        found.update(field.encode_name for field in fields(body) if "_" in field.encode_name)
+    return found
+
+
+# What the command line does not send as an option: arguments, what it fills in itself, parts of others.
+_NO_OPTION = {
+    *("certificate_authority", "delivery_id", "fork_strategy", "keep_owners", "public_key", "refresh_token"),
+    *("region_code", "replica_count", "root_certificate", "secret_key", "source_password", "take_place", "to_url"),
+    *("peer_account_id", "peer_region_code", "peer_vpc_id", "vpc_id"),
+    "wal_level",  # PostgreSQL's own word, too
+}
+
+
+def test_errors_name_the_options_that_fill_the_fields_of_requests() -> None:
+    parameters = [one for _, command in commands(cli) for one in command.params]
+    options = {name for one in parameters if isinstance(one, click.Option) for name in one.opts}
+    found = _fields_of_requests()
+    assert {"cpu_millis", "target_time"} <= found
+    assert [name for name in found - _NO_OPTION if in_own_words(name) not in options] == []
+
+
+def test_a_part_of_a_body_is_shown_as_an_option_with_its_value() -> None:
+    assert in_own_words('such as "cpu_millis": "500", "memory_gbs": "2"') == "such as --cpu 500, --memory 2"
 
 
 def test_a_bug_is_reported_in_a_sentence_without_a_traceback(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ramet.api.schemas.services import ForkedFrom, HaReplicas, Service, ServiceMetadata, ServiceMetrics
 from ramet.api.schemas.shared import Endpoint
+from ramet.cli.commands.greeting import _after
 from ramet.cli.ui.service_views import COLUMNS, lineage, print_service, print_services
 from ramet.model.environment import Environment
 from ramet.model.service_type import ServiceType
@@ -67,6 +68,19 @@ def test_own_space_stands_beside_the_apparent_size_where_it_is_known(capsys: pyt
     assert "1048 MB   16 MB" in lines[2]
     print_service(fork, "table")
     assert "1048 MB, of its own 16 MB" in capsys.readouterr().out
+
+
+def test_the_greeting_counts_no_service_that_is_being_deleted() -> None:
+    leaving = replace(_service("b"), status=Status.DELETING)
+    situation, _ = _after("http://127.0.0.1:1/public", [replace(_service("a"), status=Status.READY), leaving])
+    assert "1 service, 1 READY" in situation
+
+
+def test_what_is_not_measured_yet_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    print_service(_service("a"), "table")
+    print_service(replace(_service("b"), metrics=ServiceMetrics(14, 1048, 0)), "table")
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in printed if line[0] == "space"] == [["space", "1048", "MB"]]
 
 
 def test_a_service_without_free_storage_is_shown_as_read_only_with_the_reason(

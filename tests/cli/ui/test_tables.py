@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ramet.cli.ui.output import print_pairs, print_rows, say
+from ramet.cli.ui.service_views import COLUMNS
 from ramet.cli.ui.tables import lay_out
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -70,6 +71,12 @@ def test_the_least_important_column_is_dropped_first() -> None:
         62: ("env", "created"),
         40: ("id", "env", "endpoint", "created"),
     }
+
+
+def test_in_80_columns_the_own_space_of_services_is_shown() -> None:
+    natural = dict(zip(COLUMNS, (14, 10, 8, 4, 13, 12, 15, 7, 6, 19), strict=True))
+    left_out = lay_out(natural, 80).left_out
+    assert {"own", "service", "status", "endpoint"}.isdisjoint(left_out), left_out
 
 
 @pytest.mark.parametrize("state", ["status", "outcome", "result", "revoked"])

@@ -73,8 +73,8 @@ class LocalAdmission(Admission):
 def describe(bound: Bound) -> str:
     """Say in a sentence how much of something is in use."""
     return (
-        f"{bound.used} of {bound.most} {bound.unit} are in use ({bound.source}): enough for about {bound.room} more"
-        " shared servers."
+        f"{bound.used} of {bound.most} {bound.unit} are in use (limit: {bound.source}): enough for about"
+        f" {bound.room} more shared servers."
     )
 
 

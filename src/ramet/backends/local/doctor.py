@@ -12,7 +12,7 @@ from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes.pool_record import read_record
 from ramet.backends.local.volumes.probe import best_driver
 from ramet.errors import Failed
-from ramet.machine.installation import Installation, extension_of, find_installations
+from ramet.machine.installation import Installations, extension_of, find_installations
 from ramet.model.service_type import ServiceType
 
 _RECORD = "pool.json"
@@ -31,16 +31,19 @@ def survey(data_root: Path, memory_reserve_percent: int = USUAL_RESERVE_PERCENT)
     return [("storage", _storage(data_root)), *_postgresql(), *rest, *bounds]
 
 
-def service_types(installation: Installation) -> str:
-    """Say which types of service an installation serves, and what the others lack."""
-    return ", ".join(_service_type(installation, one) for one in ServiceType) + "."
+def service_types(installations: Installations) -> str:
+    """Say which types of service the installations serve, and what the others lack."""
+    return ", ".join(_service_type(installations, one) for one in ServiceType) + "."
 
 
-def _service_type(installation: Installation, service_type: ServiceType) -> str:
-    extension = extension_of(service_type)
-    if extension is None or installation.has_extension(extension):
+def _service_type(installations: Installations, service_type: ServiceType) -> str:
+    extension, serving = extension_of(service_type), installations.for_type(service_type)
+    if extension is not None and not serving.has_extension(extension):
+        return f"not {service_type} (no extension {extension})"
+    if serving is installations.default:
         return str(service_type)
-    return f"not {service_type} (no extension {extension})"
+    without = "" if serving.has_tls else ", which has no TLS: set RAMET_PLAINTEXT_ENDPOINTS=on"
+    return f"{service_type} (on PostgreSQL {serving.version}{without})"
 
 
 def _postgresql() -> list[tuple[str, str]]:
@@ -48,10 +51,9 @@ def _postgresql() -> list[tuple[str, str]]:
         found = find_installations()
     except Failed as error:
         return [("postgresql", str(error))]
-    default = found.default
     return [
         ("postgresql", ", ".join(f"{one.version} in {one.bin}" for one in found.found)),
-        ("types", service_types(default)),
+        ("types", service_types(found)),
         ("tls", found.describe_tls()),
         ("read-only", read_only_module.describe(found)),
     ]

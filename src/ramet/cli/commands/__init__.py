@@ -107,6 +107,8 @@ _COMMANDS = {
     "config": "commands.config:config_group",
     "completion": "commands.completion:completion",
 }
+# What other command lines call it.
+_OTHER_WORDS = {"status": "ls", "ps": "ls", "clone": "fork", "branch": "fork"}
 
 
 class LazyGroup(click.Group):
@@ -140,6 +142,9 @@ class LazyGroup(click.Group):
             groups = {"service": _SERVICE_COMMANDS, "db": _DATABASE_COMMANDS} if self._table is _COMMANDS else {}
             for group in (group for group, table in groups.items() if name in table):
                 message = f"No such command {name!r}. Did you mean 'ramet {group} {name}'?"
+                raise NoSuchCommand(name, message, ctx=ctx) from error
+            if self._table is _COMMANDS and name in _OTHER_WORDS:
+                message = f"No such command {name!r}. Did you mean 'ramet {_OTHER_WORDS[name]}'?"
                 raise NoSuchCommand(name, message, ctx=ctx) from error
             raise NoSuchCommand(name, possibilities=known, ctx=ctx) from error
 

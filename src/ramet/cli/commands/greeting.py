@@ -40,12 +40,13 @@ def greet() -> None:
 def _after(base_url: str, services: Sequence[Service]) -> tuple[str, Sequence[tuple[str, str]]]:
     """Return what there is, and what to do next with it."""
     host = base_url.partition("://")[2].partition("/")[0]
+    services = [one for one in services if one.status not in (Status.DELETING, Status.DELETED)]
     if not services:
         return f"The server at {host} has no services of yours yet. Next:", _FIRST_STEPS[1:]
     ready = [one for one in services if one.status is Status.READY]
     name = (ready or services)[-1].name
     one = name if name.isalnum() else f"'{name}'" if " " in name else name
-    number = f"{len(services)} service{'s' if len(services) > 1 else ''}, {len(ready)} READY"
+    number = f"{len(services)} service{'' if len(services) == 1 else 's'}, {len(ready)} READY"
     return f"The server at {host} has {number}. For example:", (
         ("ramet ls", "list them"),
         (f"ramet psql {one}", "connect"),

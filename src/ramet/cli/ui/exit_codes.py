@@ -23,7 +23,31 @@ _OPTIONS = (
     ("snapshot_id", "--snapshot"),
     ("max_age_seconds", "--max-age"),
     ("from_service_id", "--from"),
+    ("source_url", "--from"),
+    ("to_version", "--to"),
+    ("cpu_millis", "--cpu"),
+    ("memory_gbs", "--memory"),
+    ("pg_major", "--pg-version"),
+    ("service_type", "--type"),
+    ("environment_tag", "--environment"),
+    ("ttl_seconds", "--ttl"),
+    ("idle_ttl_seconds", "--idle-ttl"),
+    ("sleep_after_seconds", "--sleep-after"),
+    ("max_fork_ttl_seconds", "--max-fork-ttl"),
+    ("overlap_seconds", "--overlap"),
+    ("bucket_seconds", "--bucket"),
+    ("sync_replica_count", "--sync"),
+    ("snapshot_interval_seconds", "--snapshot-every"),
+    ("snapshot_wal_bytes", "--snapshot-wal"),
+    ("window_days", "--days"),
 )
+# Fields whose options have the same name.
+_SAME_WORDS = (
+    *("expires_at", "create_slot", "from_deleted", "keep_fork", "keep_previous", "max_cpu_millis", "max_forks"),
+    *("max_memory_gbs", "max_services", "max_storage_gbs", "read_only", "target_is_lost", "wait_for_lsn"),
+)
+_PAST_TIME = re.compile(r"\b(to '.*' cannot be read as a timestamp: )Use RFC 3339")
+_TIMES = "Use a time ago such as 5m, a time of day such as 14:03, '2026-11-22 12:25', or RFC 3339"
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
 _BY_KIND: dict[type[Error], int] = {
     Invalid: INVALID,
@@ -46,10 +70,11 @@ def exit_code(error: Error) -> int:
 
 
 def in_own_words(text: str) -> str:
-    """Return what the server says of a restore point with the options of the command line for the fields."""
-    for field, option in _OPTIONS:
+    """Return what the server says with the options of the command line for the fields, and its forms of times."""
+    for field, option in (*_OPTIONS, *((name, f"--{name.replace('_', '-')}") for name in _SAME_WORDS)):
+        text = re.sub(rf'"{field}": "(\w+)"', rf"{option} \1", text)
         text = re.sub(rf"\b{field}\b", option, text)
-    return text
+    return _PAST_TIME.sub(rf"\1{_TIMES}", text)
 
 
 def _say(message: str, style: str = "") -> None:

@@ -17,6 +17,7 @@ from ramet.cli.user_files.preferences import FORMATS, preferred_output
 from ramet.client import ApiError, Client
 from ramet.errors import Error, Invalid, NotFound
 from ramet.ids import is_id
+from ramet.likeness import suggestion
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
 
@@ -180,12 +181,9 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
         return known[ids.index(wanted)]
     found = [one for one in known if one.name == wanted]
     if not found:
-        import difflib  # for mistakes only
-
         code = f"{thing.upper().replace(' ', '_')}_NOT_FOUND"
-        alike = difflib.get_close_matches(wanted, [one.name for one in known if one.name is not None], n=1)
-        remedy = f"Did you mean {alike[0]!r}? {remedy}" if alike else remedy
-        raise NotFound(code, f"No {thing} has the id or the name {wanted!r}", remedy)
+        alike = suggestion(wanted, [one.name for one in known if one.name is not None])
+        raise NotFound(code, f"No {thing} has the id or the name {wanted!r}", f"{alike}{remedy}")
     if len(found) > 1:
         choices = ", ".join(getattr(one, id_field) for one in found)
         raise Invalid("AMBIGUOUS_NAME", f"{len(found)} {thing}s are named {wanted!r}", f"Give an id: {choices}.")

@@ -89,7 +89,7 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         ("endpoint", shown_endpoint(service)),
         ("region", service.region_code),
         ("storage", service.resources[0].spec.volume_type if service.resources else ""),
-        ("space", f"{shown_space(service)}, of its own {shown_own_space(service)}"),
+        *_space(service),
         *([] if service.metadata.wal_level is WalLevel.REPLICA else [("wal_level", service.metadata.wal_level.value)]),
         *_high_availability(service),
         *_optional("warm forks", service.metadata.warm_forks and f"keeps {service.metadata.warm_forks}"),
@@ -98,6 +98,13 @@ def print_service(service: Service, output: str, extra: Sequence[tuple[str, str]
         *extra,
     ]
     print_pairs(pairs)
+
+
+def _space(service: Service) -> list[tuple[str, str | Text]]:
+    """Return the storage of a service as far as it is known: a new service has not been measured yet."""
+    measured = (("", shown_space(service)), ("of its own ", shown_own_space(service)))
+    known = [f"{name}{size}" for name, size in measured if size != "-"]
+    return [("space", ", ".join(known))] if known else []
 
 
 def _high_availability(service: Service) -> list[tuple[str, str]]:

@@ -14,8 +14,8 @@ _NAMES = frozenset({"service", "set", "name", "operation", "labels"})
 _NARROWEST = {**dict.fromkeys(_SENTENCES, 24), **dict.fromkeys(_NAMES, 12)}
 # A narrow terminal drops columns from the right; these are dropped last, from left to right.
 _DROPPED_LAST = (
-    *("took", "begun", "endpoint", "reason", "error", "meaning", "id", "public key", "step"),
-    *("operation", "name", "set", "service", "variable", "revoked", "result", "outcome", "status"),
+    *("space", "took", "begun", "endpoint", "reason", "error", "meaning", "id", "public key", "step"),
+    *("own", "operation", "name", "set", "service", "variable", "revoked", "result", "outcome", "status"),
 )
 
 
