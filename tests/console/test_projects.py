@@ -35,12 +35,23 @@ def _project(visitor: Visitor) -> str:
 def test_one_switches_to_a_project_and_back(visitor: Visitor, other: Project) -> None:
     first = visitor.world.project
     assert _project(visitor) == "staging"
+    assert "You stay signed in to staging" in visitor.see("/console/sign-in")
     for project in (first, other, first):
         assert _switch(visitor, project.id) == 303
         assert _project(visitor) == project.name
     visitor.ready("only-here")
     assert _switch(visitor, other.id) == 303
     assert "only-here" not in visitor.see("/console/")
+
+
+def test_the_page_of_a_service_of_another_project_leads_there(visitor: Visitor, other: Project) -> None:
+    assert _switch(visitor, visitor.world.project.id) == 303
+    shop = visitor.ready("only-here")
+    assert _switch(visitor, other.id) == 303
+    page = visitor.see(f"/console/services/{shop.id}", 404)
+    assert f"Switch to {visitor.world.project.name}" in page
+    assert 'aria-label="Project staging"' in page
+    assert "Switch to" not in visitor.see("/console/services/absent", 404)
 
 
 def test_a_project_without_a_session_is_not_opened(visitor: Visitor, other: Project) -> None:

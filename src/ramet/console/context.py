@@ -29,6 +29,8 @@ from ramet.redaction import shown_fields
 from ramet.workbench.running import Desk
 from ramet.workbench.sessions import Workbench
 
+CURRENT = "console_session"
+"""Where the state of a request has its session, for the page of an error."""
 MOST_NEWS = 100
 _NOT_STRIPPED = ("password",)
 AnyRequest = Request[Any, Any, Any]
@@ -137,6 +139,7 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
         wants_part="hx-request" in request.headers and "hx-history-restore-request" not in request.headers,
         context=context,
     )
+    request.scope["state"][CURRENT] = found
     found.demand(request.route_handler.opt.get("operation", ""))
     if context.projects.is_use_due(session.key):
         context.projects.record_use(session.key)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
 from litestar import Response
@@ -11,10 +12,12 @@ from litestar.types import ExceptionHandlersMap
 from ramet import acting
 from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import FORM_EXPIRED
-from ramet.console.context import AnyRequest, SignedOut
+from ramet.console.context import CURRENT, AnyRequest, CurrentSession, SignedOut
 from ramet.console.rendering import htmx_redirect, page, redirect
+from ramet.control.services import get_service
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from ramet.ids import new_id
+from ramet.model.session import Session
 
 SIGN_OUT = "/console/sign-out"
 _log = logging.getLogger(__name__)
@@ -79,7 +82,28 @@ def _on_error(request: AnyRequest, error: Error) -> Response[str]:
     if status == 500:
         return _on_fault(request, error)
     form_path = request.url.path if error.code == FORM_EXPIRED and request.url.path != SIGN_OUT else ""
-    return page("error.html", title=_title(status), error=error, form_path=form_path, status_code=status)
+    session = request.scope["state"].get(CURRENT) if status < 500 else None
+    return page(
+        "error.html",
+        session,
+        title=_title(status),
+        error=error,
+        form_path=form_path,
+        holder=_holder(request, session, error),
+        status_code=status,
+    )
+
+
+def _holder(request: AnyRequest, session: CurrentSession | None, error: Error) -> Session | None:
+    """Return the session of another project that has the service of a page which this one has not."""
+    if session is None or error.code != "SERVICE_NOT_FOUND":
+        return None
+    for one in session.others:
+        with suppress(Error):
+            plane = session.context.plane.on_behalf_of(one.key)
+            get_service(plane, one.project_id, str(request.path_params.get("service_id", "")))
+            return one
+    return None
 
 
 def on_http_exception(request: AnyRequest, exception: HTTPException) -> Response[str]:

@@ -10,6 +10,7 @@ from ramet.console.rendering import page
 from ramet.console.views.charts import METRICS, charts
 from ramet.control.metrics import read_together
 from ramet.control.services import get_service
+from ramet.errors import Invalid
 
 _RANGES = {
     "hour": ("hour", timedelta(hours=1)),
@@ -27,8 +28,10 @@ _MOST_POINTS = 170
 def metrics_page(session: SignedIn, service_id: ServiceId, range: FromQuery[str] = "hour") -> Response[str]:
     """Chart the last hour or a longer range, of a younger service the time since it was created."""
     service = get_service(session.plane, session.project_id, service_id)
-    end = session.plane.clock()
-    chosen = range if range in _RANGES else "hour"
+    if range not in _RANGES:
+        wrong = f"range must be one of {', '.join(_RANGES)}, not {range[:20]!r}"
+        raise Invalid("INVALID_FIELD", wrong, "Choose one of them on the page of the metrics.")
+    chosen, end = range, session.plane.clock()
     begin = max(end - _RANGES[chosen][1], min(service.created_at, end - _SHORTEST))
     names = [metric.name for metric in METRICS]
     found = read_together(session.plane, service.id, names, begin, end, _bucket_seconds(begin, end))

@@ -25,10 +25,16 @@ _HOME = "/console/"
 _KEY_LIMIT = 200
 
 
-@read("/sign-in", sync_to_thread=False)
-def sign_in_page(request: AnyRequest) -> Response[str]:
+@read("/sign-in", sync_to_thread=True)
+def sign_in_page(request: AnyRequest, context: Context) -> Response[str]:
     """Show the form. `next` in the query is the page to open afterwards; `ended` says that a session has ended."""
-    return _form(_local(str(request.query_params.get("next", _HOME))), ended="ended" in request.query_params)
+    token = request.cookies.get(SESSION)
+    session = context.sessions.find(token, context.plane.clock()) if token else None
+    return _form(
+        _local(str(request.query_params.get("next", _HOME))),
+        ended="ended" in request.query_params,
+        staying="" if session is None else session.project_name,
+    )
 
 
 @post("/sign-in", status_code=200)
@@ -100,7 +106,13 @@ class _Refused(Exception):
 
 
 def _form(
-    next_path: str, problem: str = "", public_key: str = "", *, ended: bool = False, status_code: int = 200
+    next_path: str,
+    problem: str = "",
+    public_key: str = "",
+    *,
+    ended: bool = False,
+    staying: str = "",
+    status_code: int = 200,
 ) -> Response[str]:
     return page(
         "sign_in.html",
@@ -108,6 +120,7 @@ def _form(
         problem=problem,
         public_key=public_key,
         ended=ended,
+        staying=staying,
         status_code=status_code,
     )
 
