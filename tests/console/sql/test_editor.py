@@ -1,9 +1,11 @@
 """The SQL editor: what it shows, what it refuses, and what the audit says of it."""
 
+import asyncio
 import html
 import re
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -268,6 +270,42 @@ def test_a_statement_that_catches_its_cancellation_loses_its_session(
     assert answer.status_code == 503
     assert "did not end within 1 seconds, nor when it was cancelled" in answer.text
     eventually(lambda: server.run("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^DO'") == [(0,)])
+
+
+def test_a_browser_that_disconnects_while_it_sends_a_form_is_no_fault(
+    admin: Browser, shop: JsonObject, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    path = f"/console/services/{shop['service_id']}/sql"
+    cookies = "; ".join(f"{name}={value}" for name, value in admin.client.cookies.items())
+    headers = [(b"cookie", cookies.encode()), (b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 1),
+        "extensions": {},
+        "state": {},
+    }
+    app: Any = admin.client.app
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 def test_a_service_that_is_not_ready_is_refused_by_a_sentence(sql: SqlWorld, admin: Browser) -> None:
