@@ -26,6 +26,7 @@ from ramet.backends.kubernetes.site import Exposure, Site
 from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.backends.local.volumes.image import why_impossible
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.errors import Unseen
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.passwords import Secret, new_password, scram_verifier
@@ -206,6 +207,18 @@ class InCluster(Ground):
         for value in values:
             self.client.commit(server, value)
         return server
+
+    def make_fork(self, child: Server, source: Source, *, neutralize: bool) -> None:
+        """Make a fork, if need be several times, as operations do: other modules end the operator meanwhile."""
+
+        def is_made() -> bool:
+            try:
+                super(InCluster, self).make_fork(child, source, neutralize=neutralize)
+            except Unseen:
+                return False
+            return True
+
+        eventually(is_made, f"the fork {child.service_id}", 1.0)
 
 
 @contextmanager
