@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from ramet.api.listed import ListedService, listed_service
-from ramet.api.routes.services import service_shape
+from ramet.api.shapes import service_shape
 from ramet.control import services as verbs
 from ramet.control.listing import Listing
 from ramet.control.metrics import usages_now
@@ -19,7 +19,7 @@ from ramet.control.plane import Plane
 from ramet.ids import new_id
 from ramet.model.metrics import Usage
 from ramet.model.rights import Role
-from ramet.store import metrics, operations, services
+from ramet.store import listed_services, metrics, operations, services
 from ramet.store.tables import operation
 from tests.api.world import World, open_world
 
@@ -163,4 +163,4 @@ def test_a_service_of_another_project_is_not_listed(world: World) -> None:
     world.ready()
     world.listed()
     with world.store.read() as tx:
-        assert services.list_marks(tx, new_id(), world.clock(), world.clock()) == []
+        assert listed_services.list_marks(tx, new_id(), world.clock(), world.clock()) == []

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ramet.api.routes.services import service_shape
+from ramet.api.shapes import service_shape
 from ramet.control import poolers, replica_sets, services, sleep
 from ramet.control.addresses import Move, pending_moves, planned_moves, request_moves, unmoved
 from ramet.control.duties.addresses import move_services

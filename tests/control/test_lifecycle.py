@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ramet.api.routes.services import service_shape
+from ramet.api.shapes import service_shape
 from ramet.backends.interface.values import Observation, Server
 from ramet.control.duties import retention
 from ramet.control.duties.health import Health

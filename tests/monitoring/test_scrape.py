@@ -16,7 +16,7 @@ from ramet.model.metrics import SERIES
 from ramet.model.rights import Role
 from ramet.monitoring.scrape import Access, Asker
 from ramet.monitoring.service_collector import MEANINGS
-from ramet.store import services
+from ramet.store import listed_services
 from ramet.store.database import Store
 from tests.monitoring.conftest import TOKEN, Monitored
 
@@ -77,7 +77,7 @@ def test_a_key_reads_the_services_of_its_project_only(monitored: Monitored) -> N
 def test_a_forker_reads_nothing_of_its_project(monitored: Monitored) -> None:
     project = monitored.keys[0].project_id
     with monitored.runtime.store.read() as tx:
-        parent = services.list_services(tx, project, utc_now())[0]
+        parent = listed_services.list_services(tx, project, utc_now())[0]
     limits = KeyLimits(parents=(parent.id,))
     key, secret = monitored.runtime.projects.create_key(project, "ci", utc_now(), role=Role.FORKER, limits=limits)
     answer = monitored.scrape(authorization=f"Bearer {key.public_key}:{secret.reveal()}")

@@ -11,7 +11,7 @@ from ramet.ids import new_id
 from ramet.model.service import Origin, Service, is_visible
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
-from ramet.store import services
+from ramet.store import listed_services, services
 from ramet.store.database import Store
 from ramet.store.operations import submit
 from tests.store.values import NOW, a_project, a_service
@@ -62,7 +62,7 @@ def test_a_listing_is_one_query_and_holds_what_the_model_calls_visible(store: St
     queries: list[str] = []
     sa.event.listen(store.engine, "before_cursor_execute", lambda _c, _k, query, *_: queries.append(query))
     with store.read() as tx:
-        listed = services.list_services(tx, project.id, NOW)
+        listed = listed_services.list_services(tx, project.id, NOW)
     assert listed == [service for service in reversed(made) if is_visible(service, NOW)]
     assert len([query for query in queries if query.startswith("SELECT")]) == 1
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ramet.api.routes.services import metrics_shape, service_shape
+from ramet.api.shapes import metrics_shape, service_shape
 from ramet.model import service as model
 from ramet.model.labels import LabelFilter
 from ramet.model.metrics import Usage

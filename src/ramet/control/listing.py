@@ -15,7 +15,7 @@ from ramet.control.metrics import CURRENT
 from ramet.control.plane import Plane
 from ramet.model.metrics import Usage
 from ramet.model.service import Service
-from ramet.store import replica_sets, services
+from ramet.store import listed_services, replica_sets
 
 _MOST_BY_ID = 1000
 Made = TypeVar("Made")
@@ -33,7 +33,7 @@ class Listing(Generic[Made]):
         """Return what is made of each visible service of a project, oldest first, and what the service uses now."""
         now = plane.clock()
         with plane.store.read() as tx:
-            listed = services.list_marks(tx, project_id, now, now - CURRENT, made_by=plane.only_made_by)
+            listed = listed_services.list_marks(tx, project_id, now, now - CURRENT, made_by=plane.only_made_by)
             sets = replica_sets.list_of_project(tx, project_id, now)
             known = {one: self._kept[one][1] for one, mark, _ in listed if one not in sets and self._is_kept(one, mark)}
             missing = [one for one, _, _ in listed if one not in known]
@@ -50,7 +50,7 @@ class Listing(Generic[Made]):
 
     def _made(self, tx: sa.Connection, plane: Plane, project_id: str, missing: list[str]) -> list[tuple[str, Service]]:
         some = None if len(missing) > _MOST_BY_ID else missing
-        return services.list_marked(tx, project_id, plane.clock(), some, made_by=plane.only_made_by)
+        return listed_services.list_marked(tx, project_id, plane.clock(), some, made_by=plane.only_made_by)
 
     def _keep(self, service_id: str, mark: str, made: Made) -> Made:
         self._kept.pop(service_id, None)

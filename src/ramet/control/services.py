@@ -43,7 +43,7 @@ from ramet.model.status import Status
 from ramet.model.wal_level import with_wal_level
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import CreateState, DeleteState, Interrupting, OptimizeState, ResizeState, stored_size
-from ramet.store import operations, replica_sets, services
+from ramet.store import listed_services, operations, replica_sets, services
 
 PASSWORD_LIMIT = 1000
 _FRESH = Interrupting()
@@ -53,7 +53,7 @@ def list_services(plane: Plane, project_id: str) -> list[Service]:
     """Return the visible services of a project with their read replica sets, oldest first, in two queries."""
     now = plane.clock()
     with plane.store.read() as tx:
-        listed = services.list_services(tx, project_id, now, made_by=plane.only_made_by)
+        listed = listed_services.list_services(tx, project_id, now, made_by=plane.only_made_by)
         sets = replica_sets.list_of_project(tx, project_id, now)
     return [replace(each, replica_sets=tuple(sets[each.id])) if each.id in sets else each for each in listed]
 

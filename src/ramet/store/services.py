@@ -8,43 +8,21 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import astuple, replace
 
-from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
-from ramet.model.metrics import Usage
-from ramet.model.passwords import Secret
-from ramet.model.service import Origin, Service
-from ramet.model.service_type import ServiceType
-from ramet.model.size import Size
-from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
-from ramet.model.upstream import Following, Upstream
+from ramet.model.service import Service
+from ramet.model.status import OperationStatus
+from ramet.model.upstream import Following
 from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.journal import journal_of
-from ramet.store.metrics import usage_columns, usage_of_row
 from ramet.store.rows import columns_of
-from ramet.store.tables import hold, last_usage, operation, replica_set, service
+from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
+from ramet.store.tables import hold, operation, replica_set, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
-
 _LATEST_FORKS = 10
-_TYPES = {each.value: each for each in ServiceType}
-_ENVIRONMENTS = {each.value: each for each in Environment}
-_STATUSES = {each.value: each for each in OperationStatus}
-
-# In the order of the fields of Service, with those of Size, Origin and Activity where these stand: `_service` counts.
-_ORDER = """
-    id project_id name region_code service_type environment cpu_millis memory_gbs volume_type host port pg_major
-    created_at verifier pooler_port paused ready_at failed_at failure deleted_at down_reason last_verified_at drilled_at
-    drill_failure archive_delay storage_warning archived_until archive_base_at archive_from archive_gaps
-    archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
-    parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
-    upstream following protected labels life_span sleep_after_seconds server_port asleep made_by unclaimed
-    settings
-"""
-
-
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
     settings upstream archived_as protected sleep_after_seconds server_port asleep made_by
@@ -56,17 +34,7 @@ _ORIGIN = (
     *("origin_snapshot_id", "data_time"),
 )
 
-
-def _selected(report: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    columns = [service.c[name] for name in _ORDER.split()]
-    of_operation = (operation.c.id, operation.c.procedure, operation.c.status, operation.c.started, operation.c.error)
-    claimed = service.outerjoin(operation, service.c.operation_id == operation.c.id)
-    return sa.select(*columns, report, *of_operation).select_from(claimed)
-
-
-_whole = _selected(service.c.report)
-_without_report = _selected(sa.null())  # reports are long, and lists do not show them
-_one = _whole.where(service.c.id == sa.bindparam("service_id"))
+_one = WHOLE.where(service.c.id == sa.bindparam("service_id"))
 _INSERT = service.insert()
 _SAME = service.c.id == sa.bindparam("same_id")
 _UPDATE = service.update().where(_SAME)
@@ -77,40 +45,6 @@ _PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
 _HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindparam("same_id"))
-_is_visible = sa.and_(
-    service.c.project_id == sa.bindparam("project_id"),
-    service.c.deleted_at.is_(None),
-    service.c.unclaimed.is_(False),
-    service.c.failed_at.is_(None) | (service.c.failed_at > sa.bindparam("shown_since")),
-)
-_visible = _without_report.where(_is_visible).order_by(service.c.created_at, service.c.id)
-# What differs whenever a row of the list differs: all that it is made of, or the versions of the rows it is read from.
-_MARKS = {
-    "sqlite": sa.func.json_array(*_without_report.selected_columns, type_=sa.Text()),
-    "postgresql": sa.func.concat_ws(
-        " ",
-        *(
-            sa.literal_column(f"CAST({table}.{name} AS text)")
-            for table in ("service", "operation")
-            for name in ("xmin", "ctid")
-        ),
-        type_=sa.Text(),
-    ),
-}
-
-
-def _with_marks(mark: sa.ColumnElement[str]) -> sa.Select[Any]:
-    usage = usage_columns(sa.bindparam("used_since"))
-    rows = service.outerjoin(operation, service.c.operation_id == operation.c.id)
-    rows = rows.outerjoin(last_usage, last_usage.c.subject == service.c.id)
-    listed = sa.select(service.c.id, mark, *usage).select_from(rows).where(_is_visible)
-    return listed.order_by(service.c.created_at, service.c.id)
-
-
-_marks = {dialect: _with_marks(mark) for dialect, mark in _MARKS.items()}
-_marked = {dialect: _visible.with_only_columns(mark, *_visible.selected_columns) for dialect, mark in _MARKS.items()}
-
-
 _claims = sa.union_all(
     *(
         sa.select(claimed.c.id)
@@ -139,48 +73,12 @@ def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Se
     if lock:
         tx.execute(_LOCK, {"same_id": service_id})
     row = tx.execute(_one, {"service_id": service_id}).one_or_none()
-    return None if row is None else _service(row)
-
-
-def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by: str | None = None) -> list[Service]:
-    """Return the services of a project that clients may see, oldest first, without their reports.
-
-    With `made_by` only those that this key made.
-    """
-    wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}
-    return [_service(row) for row in tx.execute(_made_by(_visible, made_by), wanted).all()]
-
-
-def _made_by(query: sa.Select[Any], made_by: str | None) -> sa.Select[Any]:
-    return query if made_by is None else query.where(service.c.made_by == made_by)
+    return None if row is None else service_of_row(row)
 
 
 def claimed_among(tx: sa.Connection, ids: Collection[str]) -> set[str]:
     """Return which of these services and read replica sets belong to an operation that runs."""
     return set(tx.scalars(_claims, {"ids": list(ids)}))
-
-
-def list_marks(
-    tx: sa.Connection, project_id: str, now: datetime, used_since: datetime, *, made_by: str | None = None
-) -> list[tuple[str, str, Usage | None]]:
-    """Return the id of each service that `list_services` returns, a mark of its state, and what it uses now.
-
-    The mark is another one whenever what `list_services` returns of the service is something else.
-    """
-    wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR, "used_since": used_since}
-    rows = tx.execute(_made_by(_marks[tx.dialect.name], made_by), wanted).all()
-    return [(service_id, mark, usage_of_row(*used)) for service_id, mark, *used in rows]
-
-
-def list_marked(
-    tx: sa.Connection, project_id: str, now: datetime, ids: Collection[str] | None = None, *, made_by: str | None = None
-) -> list[tuple[str, Service]]:
-    """Return services as `list_services` does, all or those with `ids`, each with the mark of the state that it has."""
-    query = _made_by(_marked[tx.dialect.name], made_by)
-    if ids is not None:
-        query = query.where(service.c.id.in_(ids))
-    rows = tx.execute(query, {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR}).all()
-    return [(row[0], _service(row[1:])) for row in rows]
 
 
 def all_live_services(tx: sa.Connection) -> list[Service]:
@@ -195,7 +93,8 @@ def claimed_services(tx: sa.Connection) -> list[Service]:
 
 def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Service]:
     """Return the services of all projects that are neither deleted nor failed and meet conditions, oldest first."""
-    return [_service(row) for row in tx.execute(_without_report.where(_LIVE, *wanted).order_by(service.c.created_at))]
+    query = WITHOUT_REPORT.where(_LIVE, *wanted).order_by(service.c.created_at)
+    return [service_of_row(row) for row in tx.execute(query)]
 
 
 def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list[Service]:
@@ -203,7 +102,7 @@ def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list
     there = service.c.deleted_at.is_not(None) & service.c.archive_from.is_not(None)
     if project_id is not None:
         there &= service.c.project_id == project_id
-    return [_service(row) for row in tx.execute(_without_report.where(there).order_by(service.c.deleted_at))]
+    return [service_of_row(row) for row in tx.execute(WITHOUT_REPORT.where(there).order_by(service.c.deleted_at))]
 
 
 def has_forks_under_way(tx: sa.Connection, service_id: str) -> bool:
@@ -273,7 +172,7 @@ def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:
     """Return the forks that were made of a service to try an upgrade, deleted ones among them, newest first."""
     version = service.c.report["upgrade"]["to_version"].as_string()
     trial = (service.c.parent_service_id == service_id) & version.is_not(None)
-    return [_service(row) for row in tx.execute(_whole.where(trial).order_by(service.c.created_at.desc()))]
+    return [service_of_row(row) for row in tx.execute(WHOLE.where(trial).order_by(service.c.created_at.desc()))]
 
 
 def update_service(tx: sa.Connection, service_id: str, **columns: Any) -> None:
@@ -340,31 +239,3 @@ def drop_holds(tx: sa.Connection, operation_id: str) -> None:
 def holders(tx: sa.Connection, service_id: str) -> list[str]:
     """Return the operations that hold a service."""
     return list(tx.scalars(_HOLDERS, {"same_id": service_id}))
-
-
-def _service(row: Sequence[Any]) -> Service:
-    columns = tuple(row)  # a row's own attributes take half the time of a listing
-    fields = (
-        *columns[:4],
-        _TYPES[columns[4]],
-        _ENVIRONMENTS[columns[5]],
-        Size(*columns[6:8]),
-        *columns[8:13],
-        Secret(columns[13]),
-        *columns[14:29],
-        () if columns[29] is None else msgspec.convert(columns[29], tuple[Gap, ...]),
-        *columns[30:35],
-        None if columns[36] is None else Origin(*columns[35:42]),
-        None if columns[42] is None else msgspec.convert(columns[42], Upstream),
-        None if columns[43] is None else msgspec.convert(columns[43], Following),
-        columns[44],
-        columns[45] or {},
-        None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
-        *columns[47:54],
-        None if columns[54] is None else _activity(*columns[54:]),
-    )
-    return Service(*fields)
-
-
-def _activity(operation_id: str, procedure: str, status: str, started: bool, error: str | None) -> Activity:
-    return Activity(operation_id, procedure, _STATUSES[status], started, error)

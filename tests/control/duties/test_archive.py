@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.api.routes.services import service_shape
+from ramet.api.shapes import service_shape
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server
 from ramet.control import archive, restore, services

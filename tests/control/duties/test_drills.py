@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.api.routes.services import service_shape
+from ramet.api.shapes import service_shape
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill

@@ -6,10 +6,11 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, accept, answer, router_of
-from ramet.api.routes.services import accepted_service, create_request, service_shape, source_fields
+from ramet.api.routes.services import accepted_service, create_request, source_fields
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
 from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
+from ramet.api.shapes import service_shape
 from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
 from ramet.model.service_type import ServiceType

@@ -11,7 +11,7 @@ from ramet.api.errors import REFUSES
 from ramet.api.parameters import IdempotencyKey, checked_key
 from ramet.api.responses import ServicePath, accept, answer, read, router_of
 from ramet.api.routes.restore import snapshot_shape
-from ramet.api.routes.services import accepted_service, kept_fields, service_shape
+from ramet.api.routes.services import accepted_service, kept_fields
 from ramet.api.schemas.forks import (
     ArchiveDownload,
     BaseSnapshot,
@@ -26,6 +26,7 @@ from ramet.api.schemas.forks import (
     WalRange,
 )
 from ramet.api.schemas.services import Service
+from ramet.api.shapes import service_shape
 from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
 from ramet.model.environment import Environment

@@ -4,9 +4,9 @@ from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.responses import ServicePath, accept, answer, change, router_of
-from ramet.api.routes.services import service_shape
 from ramet.api.schemas.life_spans import LabelsInput, LifeSpanInput, SetProtectionInput, SetSleepInput
 from ramet.api.schemas.services import Service
+from ramet.api.shapes import service_shape
 from ramet.control import labels, life_spans, protection, sleep
 from ramet.model.life_span import LifeTerms
 

@@ -6,13 +6,12 @@ from litestar.params import JSONBody
 from ramet.api.parameters import SetId
 from ramet.api.responses import OF_SERVICE, ServicePath, accept, accept_deletion, answer, change, empty, read, router_of
 from ramet.api.routes.poolers import WAIT_SECONDS, enabled
-from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate, ReplicaSetMetadata
+from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
 from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
-from ramet.api.schemas.shared import ConnectionPooler, Endpoint, Success
+from ramet.api.schemas.shared import Success
+from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers
 from ramet.control import replica_sets as verbs
-from ramet.endpoints import pooler_host
-from ramet.model.replica_set import ReplicaSet, replica_status, replica_status_reason
 
 
 @read("/", operation_id="getReplicaSets", summary="List read replica sets")
@@ -75,27 +74,6 @@ def disable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
     operation_id = verbs.disable_pooler(*at, replica_set_id)
     poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
     return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
-
-
-def replica_set_shape(replica_set: ReplicaSet) -> ReadReplicaSet:
-    """Return what clients see of a read replica set."""
-    size = replica_set.size
-    return ReadReplicaSet(
-        id=replica_set.id,
-        name=replica_set.name,
-        status=replica_status(replica_set),
-        nodes=len(replica_set.nodes),
-        cpu_millis=size.cpu_millis or 0,
-        memory_gbs=size.memory_gbs or 0,
-        metadata=ReplicaSetMetadata(replica_set.environment, replica_status_reason(replica_set)),
-        endpoint=Endpoint(replica_set.host, replica_set.port),
-        connection_pooler=pooler_shape(replica_set.host, replica_set.pooler_port, replica_set.id),
-    )
-
-
-def pooler_shape(host: str, port: int | None, owner_id: str) -> ConnectionPooler | None:
-    """Return where clients find the pooler of a service or replica set at `host`; None without a port."""
-    return None if port is None else ConnectionPooler(Endpoint(pooler_host(host, owner_id), port))
 
 
 replicas_router = router_of(__name__, "Services", f"{OF_SERVICE}/replicaSets")

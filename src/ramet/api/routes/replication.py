@@ -5,9 +5,9 @@ from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.responses import ServicePath, accept, answer, read, router_of
-from ramet.api.routes.services import service_shape
 from ramet.api.schemas.replication import Replication, SetWalLevelInput
 from ramet.api.schemas.services import Service
+from ramet.api.shapes import service_shape
 from ramet.control import replication
 
 

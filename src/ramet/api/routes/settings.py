@@ -4,9 +4,9 @@ from litestar import Response
 from litestar.params import JSONBody
 
 from ramet.api.responses import ServicePath, accept, answer, read_in_thread, router_of
-from ramet.api.routes.services import service_shape
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.settings import Setting, Settings, SettingsUpdate
+from ramet.api.shapes import service_shape
 from ramet.control import parameters
 
 
