@@ -3,7 +3,8 @@
 import pytest
 
 from ramet.backends.local.server import copies
-from ramet.backends.local.server.configuration import Features, Phase, pg_hba_conf
+from ramet.backends.local.server.access import pg_hba_conf
+from ramet.backends.local.server.configuration import Features, Phase
 
 
 @pytest.mark.parametrize("has_tls", [True, False])

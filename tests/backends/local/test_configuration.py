@@ -8,12 +8,11 @@ import pytest
 
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.access import pg_hba_conf, pg_ident_conf
 from ramet.backends.local.server.configuration import (
     Features,
     Phase,
     closing,
-    pg_hba_conf,
-    pg_ident_conf,
     postgresql_conf,
 )
 from ramet.model.environment import Environment

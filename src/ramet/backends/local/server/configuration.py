@@ -1,4 +1,4 @@
-"""The configuration of a server, as a pure function of the service and its paths.
+"""The configuration of a server, as a pure function of the service and its paths; `access.py` says who may connect.
 
 Settings for one run only (recovery, the first start of a fork) are passed on the command line; see `first_boot`.
 """
@@ -14,7 +14,6 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.parameters import with_own
 from ramet.backends.local.server.standby import following, following_source
-from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
 
@@ -35,8 +34,6 @@ _SMALL_CPU_MILLIS = 2000
 _LOOPBACK = "localhost"
 # The port is part of the socket's name, even for a server without an endpoint.
 _SOCKET_NAME = 5432
-_IDENT_MAP = "platform"
-_EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 _OPENED = re.compile(r"^(ssl|autovacuum|cron\.launch_active_jobs) = 'on'$", re.MULTILINE)
 
 
@@ -105,49 +102,6 @@ def closing(text: str) -> str:
     The server would log each setting that needs a restart at the reload.
     """
     return _OPENED.sub(r"\1 = 'off'", text)
-
-
-def pg_hba_conf(features: Features, phase: Phase) -> str:
-    """Return pg_hba.conf: the platform and replicas may use the private socket, and when open, all others may connect.
-
-    Clients connect over TCP, or through a pooler on the private socket, which passes on their authentication. No client
-    may use physical replication, whatever the attributes of its role; logical replication connects to a database, as
-    other clients do.
-    """
-    rules = [
-        f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
-        f"host all {PLATFORM_ROLE} all reject",
-        "local replication all reject",
-        "host replication all all reject",
-    ]
-    if features.superusers:
-        names = [_quoted_name(name) for name in features.superusers]
-        own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
-        rules = [own, *(f"{kind} {name}{of} reject" for name in names for kind, of in _EVERYWHERE), *rules]
-    if phase is Phase.OPEN:
-        rules += _open_rules(features)
-    if phase is Phase.LOADING:
-        rules.append(f"local all {ADMIN_ROLE} peer map={_IDENT_MAP}")
-    return "\n".join([*rules, "host all all all reject"]) + "\n"
-
-
-def _open_rules(features: Features) -> list[str]:
-    pooled = [
-        f"local all {POOLER_ROLE} peer map={_IDENT_MAP}",
-        f"host all {POOLER_ROLE} all reject",
-        "local all all scram-sha-256",
-    ]
-    if features.has_tls:
-        return [*pooled, "hostssl all all all scram-sha-256"]
-    return [*pooled, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
-
-
-def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED, superusers: Sequence[str] = ()) -> str:
-    """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers."""
-    users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
-    own = [_quoted_name(name) for name in superusers[:1]]
-    roles = (PLATFORM_ROLE, POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []), *own)
-    return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
 
 
 def first_boot() -> Mapping[str, str]:
@@ -394,7 +348,3 @@ def _behaviour(server: Server, features: Features, phase: Phase) -> dict[str, st
 
 def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def _quoted_name(value: str) -> str:
-    return '"' + value.replace('"', '""') + '"'

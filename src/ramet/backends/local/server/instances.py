@@ -25,7 +25,7 @@ from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.server import configuration, copies, probe
+from ramet.backends.local.server import access, configuration, copies, probe
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.server.parameters import without_module
@@ -179,7 +179,7 @@ class Instances:
         paths = self.paths(server.service_id)
         self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
         features = replace(self.features(server), superusers=foreign.names_of(foreign.read(paths)))
-        self._put(paths.hba_file, configuration.pg_hba_conf(features, Phase.CLOSED))
+        self._put(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool, rotates_all: bool = True) -> dict[str, Any]:
@@ -331,13 +331,13 @@ class Instances:
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         config = configuration.postgresql_conf(server, paths, features, phase)
-        hba = configuration.pg_hba_conf(features, phase)
+        hba = access.pg_hba_conf(features, phase)
         if copies.is_admitted(paths):
             config, hba = copies.keeping_wal(config, self.slot_wal_mbs), copies.admitting(hba, features.has_tls)
         return (
             (paths.config_file, config),
             (paths.hba_file, hba),
-            (paths.ident_file, configuration.pg_ident_conf(users, phase, superusers)),
+            (paths.ident_file, access.pg_ident_conf(users, phase, superusers)),
         )
 
     def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
