@@ -94,6 +94,18 @@ def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: Wor
     assert world.listed() == []
 
 
+def test_a_source_whose_wal_no_server_here_could_replay_is_refused(world: World) -> None:
+    followers = world.backend.followers
+    followers.host = replace(followers.host, wal_compressions=("lz4",))
+    for compression, refused in (("pglz", False), ("lz4", False), ("zstd", True)):
+        followers.facts = replace(
+            followers.facts, settings={**followers.facts.settings, "wal_compression": compression}
+        )
+        answer = world.post(path_of(world, "?dry_run=true"), BODY)
+        subjects = [one["subject"] for one in answer.json()["findings"] if one["effect"] == "REFUSED"]
+        assert ("wal_compression" in subjects) is refused, compression
+
+
 def test_a_standby_has_the_version_of_its_source_and_a_subscriber_the_one_that_was_chosen(world: World) -> None:
     answer = world.post(path_of(world), {**BODY, "pg_major": 17})
     assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")

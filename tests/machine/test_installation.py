@@ -89,6 +89,13 @@ def test_version_and_tls_are_read_from_the_programs(
     assert (found and (found.major, found.minor, found.has_tls)) == expected
 
 
+def test_a_build_is_asked_which_compressions_of_wal_it_has(tmp_path: Path) -> None:
+    server = tmp_path / "postgres"
+    server.write_text('#!/bin/sh\ncase "$*" in *wal_compression=zstd*) exit 1;; esac\necho 5432\n')
+    server.chmod(0o755)
+    assert _installation(tmp_path).wal_compressions == ("lz4",)
+
+
 def test_the_versions_with_tls_and_those_without_are_named(tmp_path: Path) -> None:
     with_tls = _installation(tmp_path, 15)
     without = replace(_installation(tmp_path, 18), has_tls=False)

@@ -12,6 +12,7 @@ ROOM_FACTOR = 1.3
 SEGMENT_BYTES = 16 * 1024**2
 BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
+_ALWAYS_REPLAYED = ("off", "on", "pglz")
 
 
 def judge(
@@ -23,7 +24,7 @@ def judge(
     """
     found = [
         *_version(facts, host, pg_major),
-        *_replication(facts),
+        *_replication(facts, host),
         *_layout(facts),
         *_contents(facts, host),
         *room(facts.size_bytes, ROOM_FACTOR, "takes {} here with its WAL", host.free_bytes),
@@ -62,7 +63,7 @@ def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Ite
         )
 
 
-def _replication(facts: UpstreamFacts) -> Iterator[Finding]:
+def _replication(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
     if facts.replication_problem is not None:
         yield refused(
             "replication",
@@ -80,6 +81,14 @@ def _replication(facts: UpstreamFacts) -> Iterator[Finding]:
             "full_page_writes",
             "full_page_writes is off in the source: no snapshot of a standby could be taken",
             "There: ALTER SYSTEM SET full_page_writes = on, and reload it.",
+        )
+    compression = facts.settings.get("wal_compression", "off")
+    if host.has_version and compression not in _ALWAYS_REPLAYED and compression not in host.wal_compressions:
+        yield refused(
+            "wal_compression",
+            f"wal_compression is {compression} in the source, which PostgreSQL {facts.major} here cannot replay",
+            f"Install PostgreSQL {facts.major} with {compression} (Debian: postgresql-{facts.major}), or there:"
+            " ALTER SYSTEM SET wal_compression = pglz, and reload it.",
         )
     senders = facts.settings.get("max_wal_senders", "10")
     if int(senders) < 2:

@@ -17,6 +17,7 @@ SUPPORTED_MAJORS = (15, 16, 17, 18)
 _NEEDED = ("postgres", "initdb", "pg_config", "pg_controldata")
 _ARCHIVER = "basic_archive"
 _VERSION = re.compile(r"postgres \(PostgreSQL\) (\d+)\.(\d+)")
+_WAL_COMPRESSIONS = ("lz4", "zstd")
 _EXTENSION_OF = {ServiceType.VECTOR: "vector", ServiceType.TIMESERIESDB: "timescaledb"}
 
 
@@ -39,6 +40,16 @@ class Installation:
     def program(self, name: str) -> str:
         """Return the path of one of its programs."""
         return str(self.bin / name)
+
+    @cached_property
+    def wal_compressions(self) -> tuple[str, ...]:
+        """The values of wal_compression that not every build takes, and not every build could replay."""
+        return tuple(name for name in _WAL_COMPRESSIONS if self._takes(f"wal_compression={name}"))
+
+    def _takes(self, setting: str) -> bool:
+        # Without a data directory, PostgreSQL reads its settings and prints one of them.
+        nowhere = ("-c", "config_file=/dev/null", "-D", "/")
+        return complete([self.program("postgres"), "-C", "port", "-c", setting, *nowhere]).returncode == 0
 
     def has_extension(self, name: str) -> bool:
         """Tell whether CREATE EXTENSION would find it."""

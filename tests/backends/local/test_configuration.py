@@ -45,7 +45,7 @@ MUST_NOT_BE_LESS_ON_A_REPLICA = (
 CASES = {
     "shared-15-closed.conf": postgresql_conf(SHARED, PATHS, TLS, Phase.CLOSED),
     "shared-18-open.conf": postgresql_conf(replace(SHARED, pg_major=18), PATHS, TLS, Phase.OPEN),
-    "large-18-open.conf": postgresql_conf(LARGE, PATHS, TLS, Phase.OPEN),
+    "large-18-open.conf": postgresql_conf(LARGE, PATHS, replace(TLS, wal_compression="lz4"), Phase.OPEN),
     "medium-17-without-tls.conf": postgresql_conf(
         replace(LARGE, size=Size(2000, 8), pg_major=17), PATHS, Features(has_tls=False, copy_on_write=False), Phase.OPEN
     ),

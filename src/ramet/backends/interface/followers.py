@@ -45,7 +45,7 @@ class HostFacts:
 
     `has_version` says whether its major version is installed, `majors` which ones are. `transport_problem` says why the
     installation cannot connect to it. `missing_extensions` have no library here. `archive_problem` says why the WAL
-    archive that was asked for cannot be read.
+    archive that was asked for cannot be read. `wal_compressions` are those that the installation can replay.
     """
 
     has_version: bool
@@ -56,6 +56,7 @@ class HostFacts:
     missing_extensions: tuple[str, ...] = ()
     archive_problem: str | None = None
     collation_version: str | None = None
+    wal_compressions: tuple[str, ...] = ("lz4", "zstd")
 
 
 class Followers(Protocol):

@@ -24,7 +24,8 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 """
 _SETTINGS = (
     "full_page_writes", "max_connections", "max_locks_per_transaction", "max_prepared_transactions",
-    "max_slot_wal_keep_size", "max_wal_senders", "max_worker_processes", "wal_level", "wal_segment_size",
+    "max_slot_wal_keep_size", "max_wal_senders", "max_worker_processes", "wal_compression", "wal_level",
+    "wal_segment_size",
 )  # fmt: skip
 _SETTING_VALUES = """
 SELECT name, CASE WHEN unit = 'MB' OR unit IS NULL OR name = 'wal_segment_size' THEN setting ELSE setting || unit END

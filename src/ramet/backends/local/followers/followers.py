@@ -81,6 +81,7 @@ class LocalFollowers:
             missing_extensions=missing,
             archive_problem=None if archive is None else self._archive_problem(archive),
             collation_version=collation if facts.collation_version is not None else None,
+            wal_compressions=() if found is None else found.wal_compressions,
         )
 
     def keep(self, server: Server, sealed: str) -> None:

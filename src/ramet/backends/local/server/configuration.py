@@ -64,6 +64,7 @@ class Features:
     superusers: Sequence[str] = ()
     source_archives: Path | None = None
     explains: bool = True
+    wal_compression: str = "pglz"
 
 
 def postgresql_conf(server: Server, paths: ServicePaths, features: Features, phase: Phase) -> str:
@@ -238,7 +239,7 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
     recycle = "off" if features.copy_on_write else "on"
     return {
         "wal_level": server.wal_level.value,
-        "wal_compression": "on",
+        "wal_compression": features.wal_compression,
         "wal_recycle": recycle,
         "wal_init_zero": recycle,
         "min_wal_size": "80MB",

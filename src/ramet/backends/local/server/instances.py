@@ -263,6 +263,7 @@ class Instances:
             slot_wal_mbs=self.slot_wal_mbs,
             source_archives=self.source_archives,
             explains=installation.has_library("auto_explain"),
+            wal_compression="lz4" if "lz4" in installation.wal_compressions else "pglz",
         )
 
     def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:
