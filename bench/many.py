@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.accept import accepted_while_busy
 from bench.api import Timed, connect
 from bench.bare import bare
+from bench.copied import bench_copied_space
 from bench.data import fill
 from bench.instance import Instance, instance
 from bench.options import Options
@@ -78,6 +79,8 @@ def bench_density(options: Options) -> Report:
 
 def bench_space(options: Options) -> Report:
     """What a fork alone occupies when it is READY, and after a part of its rows has been changed."""
+    if options.drivers == ("copy",):
+        return bench_copied_space(options)
     report = Report("space")
     size_mb = options.sizes[0] if options.sizes else (_SIZE_MB if options.quick else 1000)
     with instance(options.data, *options.drivers[:1]) as running, bare() as means:
