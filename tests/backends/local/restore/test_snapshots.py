@@ -102,7 +102,7 @@ def test_a_failed_snapshot_leaves_nothing_under_its_name_and_no_backup_mode(
             backend.pool.driver,
             paths,
             snapshot_id,
-            lambda target: copy_running(Dying(), paths, target),  # type: ignore[arg-type]
+            lambda _driver, target: copy_running(Dying(), paths, target),  # type: ignore[arg-type]
         )
     assert not (paths.snapshots / snapshot_id).exists()
     facts = backend.restore.take_snapshot(parent, snapshot_id, False)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.volumes.copy import copy_bytes
-from ramet.backends.local.volumes.copy_tree import copy_file, copy_tree
+from ramet.backends.local.volumes.copy_tree import copy_file, copy_tree, same_names
 from ramet.backends.local.volumes.driver import NOTHING, Exclusions
 
 
@@ -21,7 +21,7 @@ def test_the_control_file_is_copied_last(tmp_path: Path) -> None:
         order.append(Path(f"/proc/self/fd/{source}").readlink().name)
         copy_bytes(source, target, status)
 
-    statistics = copy_tree(tmp_path / "source", tmp_path / "target", NOTHING, note)
+    statistics = copy_tree(tmp_path / "source", tmp_path / "target", NOTHING, same_names(note))
     assert order == ["file"] * 4 + ["pg_control"]
     assert statistics.files == 5
     assert (tmp_path / "target/global/pg_control").read_text() == "c"
@@ -31,7 +31,7 @@ def test_the_control_file_can_be_left_out(tmp_path: Path) -> None:
     (tmp_path / "source/global").mkdir(parents=True)
     (tmp_path / "source/global/pg_control").write_text("c")
     exclusions = Exclusions(names=("pg_control",))
-    copy_tree(tmp_path / "source", tmp_path / "target", exclusions, copy_bytes)
+    copy_tree(tmp_path / "source", tmp_path / "target", exclusions, same_names(copy_bytes))
     assert list((tmp_path / "target/global").iterdir()) == []
 
 
@@ -50,7 +50,7 @@ def test_what_vanishes_between_listing_and_opening_is_passed_over(tmp_path: Path
                 (source / name).rmdir()
         os.write(target, b"y")
 
-    statistics = copy_tree(source, tmp_path / "target", NOTHING, drop_the_rest)
+    statistics = copy_tree(source, tmp_path / "target", NOTHING, same_names(drop_the_rest))
     assert statistics.files == 1
     assert len(list((tmp_path / "target/relations").iterdir())) == 1
 
@@ -58,7 +58,7 @@ def test_what_vanishes_between_listing_and_opening_is_passed_over(tmp_path: Path
 def test_sockets_and_pipes_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     os.mkfifo(tmp_path / "source/pipe")
-    statistics = copy_tree(tmp_path / "source", tmp_path / "target", NOTHING, copy_bytes)
+    statistics = copy_tree(tmp_path / "source", tmp_path / "target", NOTHING, same_names(copy_bytes))
     assert statistics.files == 0
     assert list((tmp_path / "target").iterdir()) == []
 

@@ -24,7 +24,7 @@ def test_errors_arrive_as_they_were_raised(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         helper_process.call(os.stat, "/nowhere")
     with pytest.raises(Exhausted) as caught:
-        helper_process.call(copy._ensure_room, 10**18, tmp_path)
+        helper_process.call(copy.ensure_room, 10**18, tmp_path)
     assert caught.value.code == "NOT_ENOUGH_DISK"
     assert "1,000,000,000,000,000,000 bytes" in caught.value.message
 

@@ -99,7 +99,7 @@ class BaseUpload:
         files.make_directory(self.paths.root, _DIRECTORY)
         source = snapshots.directory_of(self.paths, snapshot_id)
         shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
-        self.driver.clone_tree(snapshots.data_of(self.paths, snapshot_id), self._tree(snapshot_id))
+        snapshots.copy_data(self.driver, self.paths, snapshot_id, self._tree(snapshot_id))
         write_progress(self.paths, replace(read_progress(self.paths, BaseProgress), snapshot_id=snapshot_id))
 
     def _remove(self) -> None:

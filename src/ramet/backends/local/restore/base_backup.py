@@ -68,6 +68,7 @@ class Base:
     """A base backup, and how long its phases took. `clean` says that it starts without recovery.
 
     One `of_standby` needs archive recovery to the end of its WAL (standby_copy); without a label it was stopped.
+    The files of one that `is_packed` are compressed (volumes.packed), except its WAL.
     """
 
     facts: SnapshotFacts
@@ -76,6 +77,7 @@ class Base:
     seconds: dict[str, float]
     of_standby: bool = False
     has_label: bool = True
+    is_packed: bool = False
 
     @property
     def segments(self) -> list[Segment]:

@@ -99,8 +99,7 @@ class Capturing:
         """Copy a standby of a database elsewhere: as it is now, of a snapshot, or rolled forward from one."""
         installation = self.instances.installations.of(source.parent.pg_major)
         if source.snapshot_id is not None and source.target is None:
-            base = snapshots.base_of(parent, source.snapshot_id)
-            self.driver.clone_tree(snapshots.data_of(parent, source.snapshot_id), data)
+            base = snapshots.copy_data(self.driver, parent, source.snapshot_id, data)
             base.check_copy(data)
             return standby_copy.captured_standby(base, data)
         if source.snapshot_id is None and not down:
@@ -144,9 +143,7 @@ class Capturing:
         prepared = warm_copy.capture(self.driver, parent, snapshot_id, data)
         if prepared is not None:
             return prepared
-        base = snapshots.base_of(parent, snapshot_id)
-        tree = snapshots.data_of(parent, snapshot_id)
-        self.driver.clone_tree(tree, data)
+        base = snapshots.copy_data(self.driver, parent, snapshot_id, data)
         base.check_copy(data)
         return captured(base)
 

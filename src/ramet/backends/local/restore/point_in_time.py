@@ -158,7 +158,7 @@ class RollForward:
         """Copy a base backup of a standby that is the requested state, or with all that was replayed after it."""
         base, facts = end.base, {**facts_of(end.base), "seconds": clock.laps}
         if end.cut.first_excluded is not None:
-            self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data)
+            snapshots.copy_data(self.driver, self.parent, end.base_name, data)
             base.check_copy(data)
             return Capture(None, captured_standby(base, data).facts | {"cut": end.cut.facts()})
         segments = self._place(data, end, source, clock)
@@ -171,7 +171,7 @@ class RollForward:
         """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""
         until_lsn, timeline = _needed_until(end), end.base.facts.timeline
         segments = list(segments_between(end.base.segments[0], segment_before(timeline, until_lsn)))
-        self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data, _WITHOUT_WAL)
+        snapshots.copy_data(self.driver, self.parent, end.base_name, data, _WITHOUT_WAL)
         clock.lap("clone")
         source.place_all(segments, data, until_lsn)
         if self.is_standby:
@@ -191,7 +191,7 @@ class RollForward:
 
     def _copy_base(self, data: Path, end: RecoveryEnd) -> Capture:
         """Copy a clean base backup that is the requested state: there is nothing to replay."""
-        self.driver.clone_tree(snapshots.data_of(self.parent, end.base_name), data)
+        snapshots.copy_data(self.driver, self.parent, end.base_name, data)
         end.base.check_copy(data)
         return Capture(None, {**facts_of(end.base), "cut": end.cut.facts()})
 

@@ -20,6 +20,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, extensions
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal import archive, digests
 from ramet.errors import Unavailable
@@ -38,8 +39,11 @@ class LocalRestore:
 
     def check_fork(self, source: Source, as_of: datetime | None) -> None:
         parent = self.instances.paths(source.parent.service_id)
-        tree = parent.data if source.snapshot_id is None else snapshots.data_of(parent, source.snapshot_id)
-        self.pool.check_room(base_backup.copied_bytes(self.pool.driver, tree))
+        driver, snapshot_id = self.pool.driver, source.snapshot_id
+        if snapshot_id is None:
+            self.pool.check_room(base_backup.copied_bytes(driver, parent.data))
+        else:
+            self.pool.check_room(snapshots.copied_bytes(driver, parent, snapshot_id))
         if as_of is not None:
             extensions.check_past(parent, self.instances.installations.of(source.parent.pg_major), as_of)
 
@@ -83,10 +87,9 @@ class LocalRestore:
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         paths = self.instances.paths(server.service_id)
         installation = self.instances.installations.of(server.pg_major)
-        driver = self.pool.driver
         self.pool.check_wal_room()
 
-        def copy(target: Path) -> Base:
+        def copy(driver: Driver, target: Path) -> Base:
             if server.upstream is not None:
                 copy_standby = standby_copy.copy_stopped_standby if paused else standby_copy.copy_running_standby
                 return copy_standby(driver, installation, paths, target)
@@ -95,7 +98,7 @@ class LocalRestore:
             return base_backup.copy_running(driver, paths, target)
 
         try:
-            return snapshots.make(driver, paths, snapshot_id, copy).facts
+            return snapshots.make(self.pool.driver, paths, snapshot_id, copy).facts
         except Unavailable:
             return None
 

@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.restore.base_backup import Base
-from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.restore.base_backup import NOT_DATA, Base
+from ramet.backends.local.volumes.driver import NOTHING, Driver, Exclusions
+from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Failed, Unavailable
 
@@ -28,21 +30,48 @@ def data_of(paths: ServicePaths, snapshot_id: str) -> Path:
     return directory_of(paths, snapshot_id) / _DATA
 
 
-def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[Path], Base]) -> Base:
+def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[Driver, Path], Base]) -> Base:
     """Create a snapshot with `copy`, which fills the tree at a given path, or return the existing one.
 
-    The snapshot is on disk when this returns. It gets its name last: an incomplete one has a temporary name.
+    It is packed where copies share no blocks. The snapshot is on disk when this returns. It gets its name last: an
+    incomplete one has a temporary name.
     """
     final = paths.snapshots / snapshot_id
     if not final.exists():
         _remove_unfinished(driver, paths, snapshot_id)
         unfinished = files.make_directory(paths.snapshots, _unfinished(snapshot_id))
-        base = copy(unfinished / _DATA)
-        files.write(unfinished / _NOTE, msgspec.json.encode(base))
+        is_packed = not driver.shares_blocks
+        base = copy(PackingDriver(_newest_packed(paths)) if is_packed else driver, unfinished / _DATA)
+        files.write(unfinished / _NOTE, msgspec.json.encode(replace(base, is_packed=is_packed)))
         sync_tree(unfinished)
         unfinished.rename(final)
         files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)
+
+
+def _newest_packed(paths: ServicePaths) -> Path | None:
+    return next((data_of(paths, name) for name, base in reversed(in_wal_order(paths)) if base.is_packed), None)
+
+
+def copy_data(
+    driver: Driver, paths: ServicePaths, snapshot_id: str, target: Path, exclusions: Exclusions = NOTHING
+) -> Base:
+    """Make `target` a copy of the data directory of a snapshot, and return its record; see Driver.clone_tree."""
+    base, source = base_of(paths, snapshot_id), data_of(paths, snapshot_id)
+    if base.is_packed:
+        unpack_tree(source, target, exclusions, base.facts.size_bytes)
+    else:
+        driver.clone_tree(source, target, exclusions)
+    return base
+
+
+def copied_bytes(driver: Driver, paths: ServicePaths, snapshot_id: str) -> int:
+    """Return what a copy of a snapshot would take from the storage now; 0 where it is missing."""
+    tree = data_of(paths, snapshot_id)
+    if not tree.is_dir():
+        return 0
+    base = base_of(paths, snapshot_id)
+    return base.facts.size_bytes if base.is_packed else driver.estimate_bytes(tree, NOT_DATA)
 
 
 def record(paths: ServicePaths, snapshot_id: str, base: Base) -> None:

@@ -77,7 +77,7 @@ def _prepare(
         return _add_spare(driver, directory, spares)
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
-        driver.clone_tree(snapshots.data_of(paths, directory.name), unfinished)
+        snapshots.copy_data(driver, paths, directory.name, unfinished)
     instances.make_sockets(paths)
     installation = instances.installations.of(server.pg_major)
     place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, instances.account)

@@ -7,6 +7,7 @@ does not resolve the whole path for each file.
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ramet.backends.local.host.files import opened
@@ -15,6 +16,8 @@ from ramet.errors import Failed
 
 # (source descriptor, target descriptor, status of the source)
 Transfer = Callable[[int, int, os.stat_result], None]
+# Says of a file, by its name and status, which name its copy has, and how its content is copied.
+Form = Callable[[str, os.stat_result], tuple[str, Transfer]]
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_DIRECTORY = _READ | os.O_DIRECTORY
@@ -24,9 +27,9 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD_BACK = {"global": "pg_control"}
 
 
-def copy_tree(source: Path, target: Path, exclusions: Exclusions, transfer: Transfer) -> CloneStatistics:
+def copy_tree(source: Path, target: Path, exclusions: Exclusions, form: Form) -> CloneStatistics:
     """Copy the tree `source` to the new directory `target`."""
-    copying = _Copying(source, exclusions, transfer)
+    copying = _Copying(source, exclusions, form)
     with opened(source, _READ_DIRECTORY) as root:
         copying.directory(root, os.fspath(target), None, "")
     for directory, name in _HELD_BACK.items():
@@ -34,21 +37,30 @@ def copy_tree(source: Path, target: Path, exclusions: Exclusions, transfer: Tran
     return CloneStatistics(copying.files, copying.size_bytes)
 
 
+def same_names(transfer: Transfer) -> Form:
+    """Return the form of copies whose files have the names of their sources."""
+    return partial(_under_its_name, transfer)
+
+
+def _under_its_name(transfer: Transfer, name: str, _status: os.stat_result) -> tuple[str, Transfer]:
+    return name, transfer
+
+
 def copy_file(source: Path, target: Path, transfer: Transfer) -> None:
     """Copy one file to the new name `target`, with mode and owner."""
     with opened(source, _READ) as descriptor:
-        _copy_open_file(descriptor, os.fspath(target), None, transfer)
+        _copy_open_file(descriptor, os.fspath(target), None, os.fstat(descriptor), transfer)
 
 
 class _Copying:
     """One run of copy_tree, with its counters."""
 
-    def __init__(self, source: Path, exclusions: Exclusions, transfer: Transfer) -> None:
+    def __init__(self, source: Path, exclusions: Exclusions, form: Form) -> None:
         self.files = 0
         self.size_bytes = 0
         self._source = source
         self._exclusions = exclusions
-        self._transfer = transfer
+        self._form = form
 
     def directory(self, source: int, name: str, parent: int | None, relative: str) -> None:
         """Make the directory `name` in `parent` and fill it from the open directory `source`."""
@@ -95,7 +107,10 @@ class _Copying:
         except FileNotFoundError:
             return
         try:
-            self.size_bytes += _copy_open_file(descriptor, name, target, self._transfer)
+            status = os.fstat(descriptor)
+            copied_as, transfer = self._form(name, status)
+            _copy_open_file(descriptor, copied_as, target, status, transfer)
+            self.size_bytes += status.st_size
             self.files += 1
         finally:
             os.close(descriptor)
@@ -108,8 +123,7 @@ class _Copying:
             self._file(source_directory, target_directory, name)
 
 
-def _copy_open_file(source: int, name: str, parent: int | None, transfer: Transfer) -> int:
-    status = os.fstat(source)
+def _copy_open_file(source: int, name: str, parent: int | None, status: os.stat_result, transfer: Transfer) -> None:
     mode = stat.S_IMODE(status.st_mode)
     target = os.open(name, _WRITE_NEW, mode, dir_fd=parent)
     try:
@@ -118,7 +132,6 @@ def _copy_open_file(source: int, name: str, parent: int | None, transfer: Transf
             transfer(source, target, status)
     finally:
         os.close(target)
-    return status.st_size
 
 
 def _take_owner_and_mode(descriptor: int, status: os.stat_result, *, made_with: int) -> None:
