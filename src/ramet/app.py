@@ -43,7 +43,7 @@ from ramet.events.sender import Sender
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.followers.observation import Observing
 from ramet.model.audit import chain_key
-from ramet.model.restore_window import RestoreSettings
+from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.monitoring.loop_lag import watch_loop
 from ramet.monitoring.monitoring import Monitoring, open_monitoring
 from ramet.monitoring.scrape import Access, Scrape
@@ -154,9 +154,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
-    plane = Plane(
-        store, backend, placement, key, worker.wake, utc_now, _restore_settings(settings), authority=backend.authority
-    )
+    restore = _restore_settings(settings, backend.host.volume_type())
+    plane = Plane(store, backend, placement, key, worker.wake, utc_now, restore, authority=backend.authority)
     plane = replace(plane, give_way=partial(give_way, plane))
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
@@ -182,14 +181,15 @@ def open_dispatcher(settings: Settings, plane: Plane) -> Dispatcher:
     return dispatcher
 
 
-def _restore_settings(settings: Settings) -> RestoreSettings:
+def _restore_settings(settings: Settings, volume_type: str) -> RestoreSettings:
     """Return what holds for services without restore settings."""
-    return RestoreSettings(settings.window_days, int(settings.snapshot_seconds), settings.snapshot_wal_mbs * _MIB)
+    seconds = settings.snapshot_seconds or usual_settings(volume_type).snapshot_interval_seconds
+    return RestoreSettings(settings.window_days, seconds, settings.snapshot_wal_mbs * _MIB)
 
 
 def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty]:
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
-    snapshot_seconds = min(_LOOK_SECONDS[settings.backend], settings.snapshot_seconds)
+    snapshot_seconds = min(_LOOK_SECONDS[settings.backend], plane.restore.snapshot_interval_seconds)
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
     return [
         *_catalogue_duty(settings, plane),

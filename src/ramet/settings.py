@@ -217,8 +217,16 @@ class Settings:
         "directory whose subdirectories have the archived WAL of servers that services follow; by default none",
     ] = None
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
-    snapshot_seconds: Annotated[int, _number(1, 604800), "seconds until the next snapshot of a service"] = 600
-    snapshot_wal_mbs: Annotated[int, _number(1, 1_000_000), "MiB of WAL until the next snapshot, if sooner"] = 128
+    snapshot_seconds: Annotated[
+        int | None,
+        _number(1, 604800),
+        "seconds until the next snapshot of a service; by default 600, with the storage driver copy 86400",
+    ] = None
+    snapshot_wal_mbs: Annotated[
+        int,
+        _number(1, 1_000_000),
+        "MiB of WAL until the next snapshot, if sooner; with the storage driver copy at least as much as the data",
+    ] = 128
     fork_rest_seconds: Annotated[
         int, _number(0, 3600), "seconds before background jobs such as ANALYZE start on a new fork"
     ] = 10

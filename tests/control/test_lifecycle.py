@@ -17,6 +17,7 @@ from ramet.control.forks import fork_service
 from ramet.control.operations import list_operations
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.restore import get_restore_window
 from ramet.control.services import (
     create_service,
     delete_service,
@@ -28,7 +29,7 @@ from ramet.control.services import (
 )
 from ramet.errors import Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
-from ramet.model.restore_window import RestoreSettings
+from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.snapshot import Snapshot
 from ramet.model.status import Status
@@ -274,6 +275,27 @@ def test_a_service_that_came_to_rest_gets_a_snapshot(world: World) -> None:
         if wanted == 1:
             world.backend.commit(service.id, "row")
         a_minute_later.take_due()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
+
+
+def test_where_snapshots_are_copies_none_is_due_before_it_saves_as_much_wal_as_it_has_data(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(world.plane.backend.host), "volume_type", lambda _: "copy")
+    service = world.create()
+    first = known_snapshots(world, service)[0]
+    with world.store.write() as tx:
+        snapshots.delete_unheld(tx, service.id, [first.id], "")
+        snapshots.insert_snapshot(tx, replace(first, size_bytes=10**9))
+    window = get_restore_window(world.plane, world.project.id, service.id)
+    assert window.settings.snapshot_wal_bytes == 10**9
+    world.backend.commit(service.id, "row")
+    minutes_later = replace(world.plane, clock=lambda: world.plane.clock() + timedelta(minutes=61))
+    restful = ScheduledSnapshots(replace(minutes_later, restore=usual_settings("copy")))
+    for written, wanted in ((10**9 - 1, 1), (10**9 - 1, 1), (10**9, 2)):
+        monkeypatch.setattr(world.plane.backend.restore, "written_since", lambda *_, written=written: written)
+        restful.take_due()
         world.worker.run_until_idle()
         assert len(known_snapshots(world, service)) == wanted
 

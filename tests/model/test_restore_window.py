@@ -1,5 +1,6 @@
 """The restore window, from snapshots and gaps alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from ramet.model.gaps import Gap, check_gaps
 from ramet.model.restore_window import (
     BOUNDS,
     RestoreSettings,
+    defaults_for,
+    is_sparing,
     restore_window,
     settings_of,
     with_settings,
@@ -55,6 +58,22 @@ def test_only_what_differs_from_the_installation_is_stored() -> None:
     stored = with_settings({"other": 1}, SETTINGS, {"window_days": 30, "snapshot_interval_seconds": 600})
     assert stored == {"other": 1, "restore": {"window_days": 30}}
     assert settings_of(stored, RestoreSettings(snapshot_wal_bytes=5)) == RestoreSettings(30, 600, 5)
+
+
+def test_a_snapshot_that_is_a_copy_is_due_after_as_much_wal_as_it_has_data() -> None:
+    small, large = snapshot(NOON), replace(snapshot(NOON), size_bytes=10**10)
+    assert defaults_for(SETTINGS, "copy", large).snapshot_wal_bytes == 10**10
+    for volume_type, last in (("copy", small), ("copy", None), ("reflink", large)):
+        assert defaults_for(SETTINGS, volume_type, last) == SETTINGS
+
+
+def test_a_service_with_its_own_settings_gets_its_snapshots_when_these_say() -> None:
+    defaults = defaults_for(SETTINGS, "copy", replace(snapshot(NOON), size_bytes=10**10))
+    stored = with_settings({}, defaults, {"snapshot_wal_bytes": SETTINGS.snapshot_wal_bytes})
+    assert settings_of(stored, defaults) == SETTINGS
+    assert not is_sparing("copy", stored)
+    assert is_sparing("copy", with_settings({}, defaults, {"window_days": 30}))
+    assert not is_sparing("reflink", {})
 
 
 def test_a_window_ends_where_a_gap_that_is_still_open_begins() -> None:

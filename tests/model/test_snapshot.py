@@ -50,6 +50,38 @@ def test_manual_snapshots_stay_and_are_no_base_of_the_window() -> None:
     assert retired(known, NOW, WINDOW) == []
 
 
+def _written(gigabytes: float, days_ago: float, size_gigabytes: float = 1, timeline: int = 1) -> Snapshot:
+    """Return a snapshot of so much data, at a place in the WAL."""
+    lsn = f"{int(gigabytes * 4) >> 4:X}/{(int(gigabytes * 4) & 15) << 28:X}"
+    size_bytes = int(size_gigabytes * 2**30)
+    return replace(snapshot(days_ago), end_lsn=lsn, size_bytes=size_bytes, timeline=timeline, id=f"at {gigabytes}")
+
+
+def _spared(known: list[Snapshot]) -> list[str]:
+    return [one.id for one in retired(known, NOW, WINDOW, is_sparing=True)]
+
+
+def test_where_snapshots_are_copies_those_with_little_wal_before_them_are_retired_by_the_next_one() -> None:
+    known = [_written(1, 5), _written(1.5, 4), _written(2, 3), _written(2.75, 2), _written(3.25, 1), _written(3.5, 0)]
+    assert _spared(known) == ["at 1.5", "at 2.75"]
+    assert _spared(known[:2]) == []
+
+
+def test_where_snapshots_are_copies_snapshots_take_no_more_than_the_wal_and_two_more() -> None:
+    known: list[Snapshot] = []
+    for step in range(1, 200):
+        known.append(_written(step / 4, 6 - step / 40, size_gigabytes=3))
+        known = [one for one in known if one.id not in _spared(known)]
+        assert 3 * len(known) <= step / 4 + 6
+
+
+def test_where_snapshots_are_copies_clock_steps_and_timelines_keep_their_snapshots() -> None:
+    back = [_written(1, 4), _written(1.25, 4.5), _written(1.5, 3), _written(1.75, 2)]
+    assert _spared(back) == ["at 1.5"]
+    replaced = [_written(1, 4), _written(1.25, 3, timeline=2), _written(1.5, 2, timeline=2), _written(1.75, 1, 1, 2)]
+    assert _spared(replaced) == ["at 1.5"]
+
+
 def test_every_time_of_the_window_keeps_a_base() -> None:
     known = [snapshot(hours / 24) for hours in range(24 * 12)]
     kept = kept_of(known)

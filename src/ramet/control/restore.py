@@ -14,9 +14,16 @@ from ramet.model.archive import ArchiveSpan, span_of
 from ramet.model.gaps import Gap
 from ramet.model.names import check_name
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import RestoreWindow, restore_window, settings_of, with_settings
+from ramet.model.restore_window import (
+    RestoreSettings,
+    RestoreWindow,
+    defaults_for,
+    restore_window,
+    settings_of,
+    with_settings,
+)
 from ramet.model.service import Service, status_of
-from ramet.model.snapshot import Snapshot, SnapshotKind, rollable
+from ramet.model.snapshot import Snapshot, SnapshotKind, newest, rollable
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
@@ -39,8 +46,17 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
     gaps = gaps_of(plane, service.id, known)
-    settings = settings_of(service.settings, plane.restore)
+    settings = settings_in_force(plane, service, newest(known))
     return restore_window(known, gaps, settings, plane.clock(), archive_of(plane, service))
+
+
+def settings_in_force(plane: Plane, service: Service, last: Snapshot | None) -> RestoreSettings:
+    """Return the restore settings of a service whose newest snapshot is `last`."""
+    return settings_of(service.settings, _defaults(plane, last))
+
+
+def _defaults(plane: Plane, last: Snapshot | None) -> RestoreSettings:
+    return defaults_for(plane.restore, plane.backend.host.volume_type(), last)
 
 
 def archive_of(plane: Plane, service: Service) -> ArchiveSpan | None:
@@ -60,7 +76,8 @@ def change_restore_settings(
     """Change how far back a service can be restored, or when its snapshots are due; None takes the default."""
     with plane.store.write() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        settings = with_settings(service.settings, plane.restore, changes)
+        defaults = _defaults(plane, newest(snapshots.list_snapshots(tx, service.id)))
+        settings = with_settings(service.settings, defaults, changes)
         services.update_service(tx, service.id, settings=settings)
     return get_restore_window(plane, project_id, service_id)
 

@@ -11,6 +11,8 @@ from ramet.model.gaps import Gap
 from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
 
 _KEY = "restore"
+_COPY = "copy"  # the storage driver whose snapshots share no blocks with the data
+_DAY_SECONDS = 86_400
 BOUNDS = {
     "window_days": (1, 365),
     "snapshot_interval_seconds": (60, 7 * 86_400),
@@ -30,6 +32,30 @@ class RestoreSettings:
     def window(self) -> timedelta:
         """How far back."""
         return timedelta(days=self.window_days)
+
+
+def usual_settings(volume_type: str) -> RestoreSettings:
+    """Return what holds where nothing is set: snapshots that are copies of all data are taken once a day."""
+    return RestoreSettings(snapshot_interval_seconds=_DAY_SECONDS) if volume_type == _COPY else RestoreSettings()
+
+
+def defaults_for(defaults: RestoreSettings, volume_type: str, last: Snapshot | None) -> RestoreSettings:
+    """Return the defaults of a service whose newest snapshot is `last`.
+
+    Where a snapshot is a copy of all data, the next one is due after as much WAL: recovery from the last one then reads
+    at most twice the data, and snapshots take at most a fixed share of what the WAL takes.
+    """
+    if volume_type != _COPY or last is None:
+        return defaults
+    return replace(defaults, snapshot_wal_bytes=max(defaults.snapshot_wal_bytes, last.size_bytes))
+
+
+def is_sparing(volume_type: str, service_settings: Mapping[str, Any]) -> bool:
+    """Tell whether only snapshots that save much WAL replay are taken and kept: each is a copy of all data.
+
+    Not where the service has its own settings of when snapshots are due.
+    """
+    return volume_type == _COPY and own_settings(service_settings).keys() <= {"window_days"}
 
 
 @dataclass(frozen=True)

@@ -91,20 +91,37 @@ def base_for(snapshots: list[Snapshot], target: datetime) -> Snapshot | None:
     return newest([snapshot for snapshot in rollable(snapshots) if snapshot.taken_at <= target])
 
 
-def retired(snapshots: list[Snapshot], now: datetime, window: timedelta) -> list[Snapshot]:
+def retired(snapshots: list[Snapshot], now: datetime, window: timedelta, *, is_sparing: bool = False) -> list[Snapshot]:
     """Return the snapshots that are no longer needed: those older than the window's base, and the dense old ones.
 
     Of the last hour all are kept, of the last day one an hour, of older days one a day: recovery to an older time
-    takes longer, but is possible. Manual snapshots stay until they are deleted.
+    takes longer, but is possible. With `is_sparing` one is kept if at least as much WAL as it has data lies between it
+    and the one that is kept before it. Manual snapshots stay until they are deleted.
     """
     automatic = [s for s in snapshots if s.kind is not SnapshotKind.MANUAL]
     base = _base_of_window(automatic, now - window, now)
-    kept: dict[tuple[str, int], Snapshot] = {}
-    for snapshot in in_wal_order(automatic):
-        if base is None or snapshot.wal_order >= base.wal_order:
-            kept.setdefault(_slot(snapshot, now), snapshot)
-    needed = {snapshot.id for snapshot in kept.values()} | {s.id for s in (base, newest(automatic)) if s is not None}
+    reachable = [s for s in in_wal_order(automatic) if base is None or s.wal_order >= base.wal_order]
+    kept = _far_apart(reachable) if is_sparing else _one_of_each_slot(reachable, now)
+    needed = {snapshot.id for snapshot in kept} | {s.id for s in (base, newest(automatic)) if s is not None}
     return [snapshot for snapshot in automatic if snapshot.id not in needed]
+
+
+def _one_of_each_slot(ordered: list[Snapshot], now: datetime) -> Iterable[Snapshot]:
+    kept: dict[tuple[str, int], Snapshot] = {}
+    for snapshot in ordered:
+        kept.setdefault(_slot(snapshot, now), snapshot)
+    return kept.values()
+
+
+def _far_apart(ordered: list[Snapshot]) -> list[Snapshot]:
+    """Return the first one, those at which the clock went back or the timeline changed, and those after much WAL."""
+    kept = ordered[:1]
+    for before, snapshot in pairwise(ordered):
+        written_bytes = lsn_number(snapshot.end_lsn) - lsn_number(kept[-1].end_lsn)
+        is_break = snapshot.taken_at < before.taken_at or snapshot.timeline != kept[-1].timeline
+        if is_break or written_bytes >= snapshot.size_bytes:
+            kept.append(snapshot)
+    return kept
 
 
 def _base_of_window(automatic: list[Snapshot], begins_at: datetime, now: datetime) -> Snapshot | None:

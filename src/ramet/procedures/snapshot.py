@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ramet.errors import Failed
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import RestoreSettings, settings_of
+from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import Steps, Tools, release_holds, submit_preparation, take_snapshot
@@ -53,11 +53,11 @@ class TakeSnapshot(Steps):
                 return Done(changes=lambda tx: self._end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
         _unprepare_older(self.tools, known)
-        reach = settings_of(
-            self.tools.service(work.subject).settings, RestoreSettings(window_days=self.window.days)
-        ).window
+        settings = self.tools.service(work.subject).settings
+        reach = settings_of(settings, RestoreSettings(window_days=self.window.days)).window
+        sparing = is_sparing(self.tools.backend.host.volume_type(), settings)
         now = (self.tools.retention_clock or self.tools.clock)()
-        unneeded = [snapshot.id for snapshot in retired(known, now, reach)]
+        unneeded = [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]
         return Next(
             "sweep",
             replace(work.state, retired=tuple(unneeded)),

@@ -91,6 +91,8 @@ def _announce(settings: Settings, runtime: Runtime, address: str, credentials: P
     say(f"Ramet is ready at {address}", "bold green")
     say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
     say(f"  data       {settings.data_dir}, storage {runtime.backend.host.volume_type()}")
+    if runtime.backend.host.volume_type() == "copy":
+        say("  space      a fork takes as much as its parent's data, a snapshot a tenth to a half of it", "dim")
     say("  next       ramet service create shop", "dim")
     if not is_loopback(settings.host) and not settings.tls_cert:
         message = "HTTP listens on %s without TLS: set RAMET_TLS_CERT, or put a TLS proxy in front of it"

@@ -25,6 +25,7 @@ from ramet.errors import NotFound, Unavailable
 from ramet.model.high_availability import standbys_of
 from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.restore_window import is_sparing
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
@@ -57,6 +58,7 @@ def service_page(
     past = restore_view(plane, service)
     operations = list_operations(plane, session.project_id, service.id, _OPERATIONS).operations
     listed = services.list_services(plane, service.project_id)
+    sparing = is_sparing(plane.backend.host.volume_type(), service.settings)
     return page(
         "service.html",
         session,
@@ -73,7 +75,7 @@ def service_page(
         shown_snapshots=past.snapshots[:_SNAPSHOTS],
         operations=operations,
         groups=grouped(operations, _GROUPS),
-        settings_text=settings_text(past.settings),
+        settings_text=settings_text(past.settings, is_sparing=sparing),
         report=report_view(fork_report(plane, service.project_id, service.id)) if has_fork_report(service) else None,
         is_imported=_is_imported(service, operations),
         upgrade=next(iter(list_upgrades(plane, session.project_id, service.id)), None),

@@ -47,16 +47,17 @@ def default_settings(plane: Plane) -> dict[str, str]:
     return {amount.name: amount.shown(getattr(plane.restore, amount.name)) for amount in AMOUNTS}
 
 
-def settings_text(settings: RestoreSettings) -> str:
-    """Return settings in a sentence or two."""
+def settings_text(settings: RestoreSettings, *, is_sparing: bool) -> str:
+    """Return settings in a sentence or two; see ramet.model.restore_window.is_sparing."""
     days, minutes, megabytes = (amount.shown(getattr(settings, amount.name)) for amount in AMOUNTS)
     kept = "1 day" if days == "1" else f"{days} days"
     every = "minute" if minutes == "1" else f"{minutes} minutes"
     if settings.snapshot_interval_seconds < 60:
         every = f"{settings.snapshot_interval_seconds} seconds"
+    last = "." if is_sparing else ", and once more when the writes stop."
     return (
         f"Snapshots and WAL are kept for {kept}. While the service is written to, a snapshot is taken every {every} or"
-        f" after {megabytes} MB of WAL, and once more when the writes stop."
+        f" after {megabytes} MB of WAL{last}"
     )
 
 

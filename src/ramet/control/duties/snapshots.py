@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ramet.control.plane import Plane
-from ramet.control.restore import written_bytes
+from ramet.control.restore import settings_in_force, written_bytes
 from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import settings_of
+from ramet.model.restore_window import is_sparing
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import SnapshotKind, newest
 from ramet.model.status import Status
@@ -54,10 +54,12 @@ class ScheduledSnapshots:
         if not written:
             return False
         self._written[service.id] = written
-        due = settings_of(service.settings, self.plane.restore)
+        due = settings_in_force(self.plane, service, last)
         age_seconds = (self.plane.clock() - last.taken_at).total_seconds()
+        if written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds:
+            return True
         has_stopped_writing = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
-        return written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds or has_stopped_writing
+        return has_stopped_writing and not is_sparing(self.plane.backend.host.volume_type(), service.settings)
 
     def _has_clock_gone_back(self) -> bool:
         """Tell whether the clock was set back since the last call."""
