@@ -29,6 +29,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal import archive, digests
 from ramet.backends.local.wal.control_file import read_control_data
@@ -84,7 +85,7 @@ class LocalServers:
         paths = self.instances.paths(server.service_id)
         check_boot(paths)
         self.instances.start(server, Phase.CLOSED, first_boot())
-        sync_tree(paths.root)
+        flush_tree(paths.root, is_written_back=capture.is_prepared(paths))
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""

@@ -48,6 +48,15 @@ def test_a_clone_equals_its_source(driver: Driver, place: Path, source: Path) ->
     assert (statistics.files, statistics.size_bytes) == (len(sizes), sum(sizes))
 
 
+def test_a_clone_of_a_large_file_equals_it(driver: Driver, place: Path, source: Path) -> None:
+    with (source / "base/1/large").open("wb") as file:
+        for number in range(41):
+            file.write(number.to_bytes(4, "big") * (_MEBIBYTE // 4))
+        file.write(b"the end")
+    driver.clone_tree(source, place / "clone")
+    assert (place / "clone/base/1/large").read_bytes() == (source / "base/1/large").read_bytes()
+
+
 def test_a_clone_of_a_clone_equals_the_first(driver: Driver, place: Path, source: Path) -> None:
     driver.clone_tree(source, place / "clone")
     driver.clone_tree(place / "clone", place / "second")

@@ -21,6 +21,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import fetched, snapshots, standby_copy, warm_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward, extent_of
+from ramet.backends.local.restore.warm_copy import PREPARED
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
@@ -169,6 +170,11 @@ def _unchanged_since(parent: ServicePaths) -> str | None:
 def is_captured(paths: ServicePaths) -> bool:
     """Tell whether the capture into a service's volume is complete, and valid until the host is rebooted."""
     return paths.data.exists() and _is_of_this_boot(paths)
+
+
+def is_prepared(paths: ServicePaths) -> bool:
+    """Tell whether what was captured is a copy of a prepared snapshot, whose files are on disk."""
+    return PREPARED in capture_of(paths).facts
 
 
 def unfinished_of(paths: ServicePaths) -> Path:

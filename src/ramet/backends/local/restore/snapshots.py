@@ -11,8 +11,8 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.base_backup import NOT_DATA, Base
 from ramet.backends.local.volumes.driver import NOTHING, Driver, Exclusions
+from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
-from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Failed, Unavailable
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         is_packed = not driver.shares_blocks
         base = copy(PackingDriver(_newest_packed(paths)) if is_packed else driver, unfinished / _DATA)
         files.write(unfinished / _NOTE, msgspec.json.encode(replace(base, is_packed=is_packed)))
-        sync_tree(unfinished)
+        flush_tree(unfinished)
         unfinished.rename(final)
         files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)

@@ -24,12 +24,14 @@ from ramet.backends.local.restore.base_backup import Base, captured
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
 from ramet.backends.local.wal.segment import segment_at
 from ramet.machine.processes import boot_id
 from ramet.model.snapshot import lsn_number
 
+# In a capture's facts: it is a copy of a prepared copy.
+PREPARED = "prepared"
 _TREE = "prepared"
 _NOTE = "prepared.json"
 _UNFINISHED = "prepared.unfinished"
@@ -86,7 +88,7 @@ def _prepare(
         return found
     control, facts = found
     unfinished.rename(directory / _TREE)
-    sync_tree(directory)
+    flush_tree(directory)
     note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
     files.write(directory / _NOTE, json.dumps(asdict(note)))
     return _add_spare(driver, directory, spares)
@@ -147,7 +149,7 @@ def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -
         data / WAL_DIRECTORY / segment.name, segment, found.system_identifier, lsn_number(found.checkpoint_lsn)
     )
     facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
-    return Capture(None, {**facts, "clean": True, "prepared": True, "last_commit_time": found.last_commit_time})
+    return Capture(None, {**facts, "clean": True, PREPARED: True, "last_commit_time": found.last_commit_time})
 
 
 def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:

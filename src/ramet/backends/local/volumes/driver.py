@@ -44,7 +44,7 @@ NOTHING = Exclusions()
 
 
 class Driver(Protocol):
-    """One way of copying trees. No method flushes to disk: the caller uses `syscalls.sync_tree`."""
+    """One way of copying trees. No method flushes to disk: the caller uses `flush.flush_tree`."""
 
     @property
     def name(self) -> str:

@@ -9,6 +9,9 @@ from ramet.backends.local.host.files import opened
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
+_WRITE_AND_WAIT = 0b111  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
+_STATFS_BYTES = 256  # more than struct statfs has on any architecture; it begins with the type
+_XFS_MAGIC = 0x58465342
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -18,6 +21,24 @@ def sync_tree(path: Path) -> None:
     with opened(path) as descriptor:
         if _libc.syncfs(descriptor) != 0:
             _raise_errno(path)
+
+
+def write_back(descriptor: int, offset: int = 0, size: int = 0) -> None:
+    """Write the dirty pages of a range of an open file to its disk; without `size` those up to its end.
+
+    Unlike fsync it flushes neither metadata nor the disk's own cache. Readers and writers of the file do not wait.
+    """
+    place, count = ctypes.c_int64(offset), ctypes.c_int64(size)
+    if _libc.sync_file_range(descriptor, place, count, ctypes.c_uint(_WRITE_AND_WAIT)) != 0:
+        _raise_errno(Path(f"/proc/self/fd/{descriptor}"))
+
+
+def is_xfs(path: Path) -> bool:
+    """Tell whether a path is in an XFS file system."""
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _libc.statfs(os.fsencode(path), found) != 0:
+        _raise_errno(path)
+    return ctypes.c_long.from_buffer(found).value == _XFS_MAGIC
 
 
 def move_new(source: Path, target: Path) -> None:

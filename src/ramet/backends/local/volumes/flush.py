@@ -1,0 +1,56 @@
+"""Flush a tree to disk without what others have written to the same file system, where that is possible.
+
+XFS records all changes of metadata in the order in which they are made, in one log: whatever flushes the log up to one
+change has flushed all earlier ones. The content of files is written back before, file by file.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from ramet.backends.local.volumes import helper_process
+from ramet.backends.local.volumes.syscalls import is_xfs, sync_tree, write_back
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def flush_tree(path: Path, *, is_written_back: bool = False) -> None:
+    """Flush all that is below a directory, while others may add to it and remove from it.
+
+    `is_written_back`: the content of the files in its subdirectory `data` is on disk, and only their metadata may not
+    be. File systems other than XFS are flushed as a whole.
+    """
+    if not is_xfs(path):
+        sync_tree(path)
+        return
+    helper_process.call(write_back_all, path, frozenset(("data",)) if is_written_back else frozenset[str]())
+    _flush_log(path)
+
+
+def write_back_all(path: Path, besides: frozenset[str]) -> None:
+    """Write back the content of all files below a directory except the subdirectories `besides`."""
+    for directory, names, files in os.walk(path):
+        if directory == os.fspath(path):
+            names[:] = [name for name in names if name not in besides]
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                _write_back(f"{directory}/{name}")
+
+
+def _write_back(path: str) -> None:
+    descriptor = os.open(path, _READ)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            write_back(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_log(path: Path) -> None:
+    """Flush what XFS has logged: a file that is made now is its newest change."""
+    descriptor = os.open(path, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,48 @@
+"""What is flushed is on the disk below, whatever the kernel still keeps in memory."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.volumes.flush import flush_tree
+from ramet.backends.local.volumes.pool import Pool
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("is_written_back", [False, True])
+def test_a_flushed_tree_survives_a_power_cut(
+    pool: Pool, place: Path, source: Path, tmp_path: Path, *, is_written_back: bool
+) -> None:
+    tree = place / "tree"
+    tree.mkdir()
+    if is_written_back:
+        flush_tree(source)
+    pool.driver.clone_tree(source, tree / "data")
+    (tree / "note").write_text("written at last")
+    if not is_written_back:
+        (tree / "data/base/1/1259").write_bytes(os.urandom(50_000))
+    (tree / "data/PG_VERSION").rename(tree / "data/renamed")
+    flush_tree(tree, is_written_back=is_written_back)
+    if pool.image is None:
+        return  # there is no disk to look at
+    cut, below = tmp_path / "cut.img", tmp_path / "cut"
+    shutil.copy(pool.image, cut)  # without dirty pages
+    below.mkdir()
+    nouuid = ",nouuid" if pool.driver.name == "reflink" else ""
+    subprocess.run(["mount", "-o", f"loop{nouuid}", str(cut), str(below)], check=True)
+    try:
+        assert _contents(below / tree.relative_to(pool.path)) == _contents(tree)
+    finally:
+        subprocess.run(["umount", str(below)], check=True)
+
+
+def _contents(tree: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(tree)): path.read_bytes() for path in sorted(tree.rglob("*")) if path.is_file()}
+
+
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        flush_tree(tmp_path / "nowhere")
