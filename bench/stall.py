@@ -43,11 +43,14 @@ def bench_stall(options: Options) -> Report:
                     time.sleep(1)
                     api.delete(fork.service_id)
         transactions = transactions_in(Path(logs))
-    for method in ("before", *(strategy.lower() for strategy in _STRATEGIES)):
+    names = [strategy.lower() for strategy in _STRATEGIES]
+    for method in ("before", *names):
         _add(report, method, size_mb, within(transactions, [w[1:] for w in windows if w[0] == method]))
-    for strategy in _STRATEGIES:
-        name = strategy.lower()
-        report.ratio(f"{name}_p99_to_before", report.median(f"{name}:p99"), report.median("before:p99"))
+    for name in names:
+        for figure in ("p99", "longest"):
+            report.ratio(
+                f"{name}_{figure}_to_before", report.median(f"{name}:{figure}"), report.median(f"before:{figure}")
+            )
     return report
 
 
@@ -55,6 +58,7 @@ def _add(report: Report, method: str, size_mb: int, milliseconds: Sequence[float
     report.add(method, size_mb, milliseconds)
     if milliseconds:
         report.add(f"{method}:p99", size_mb, [percentile(milliseconds, 0.99)])
+        report.add(f"{method}:longest", size_mb, [max(milliseconds)])
 
 
 def transactions_in(logs: Path) -> list[tuple[float, float]]:
