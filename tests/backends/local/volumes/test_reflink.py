@@ -56,5 +56,9 @@ def test_a_file_that_is_truncated_or_extended_meanwhile(
 
 @pytest.mark.root
 def test_what_cannot_be_shared_is_an_error(large: Path, tmp_path: Path) -> None:
-    with large.open("rb") as source, (tmp_path / "elsewhere").open("wb") as target, pytest.raises(OSError, match="cross-device"):
+    with (
+        large.open("rb") as source,
+        (tmp_path / "elsewhere").open("wb") as target,
+        pytest.raises(OSError, match="cross-device"),
+    ):
         reflink.share(source.fileno(), target.fileno(), os.fstat(source.fileno()))
