@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from ramet.api.listed import ListedService, listed_service
+from ramet.api.listed import ListedService, encoded_list, listed_service
 from ramet.api.shapes import service_shape
 from ramet.control import services as verbs
 from ramet.control.listing import Listing
@@ -135,7 +135,7 @@ def test_no_more_is_kept_than_allowed_and_the_list_is_whole_all_the_same(world: 
     known = [world.create(name=f"shop-{n}")["service_id"] for n in range(4)]
     for _ in range(3):
         listed = listing.list_services(world.plane, project_id)
-        assert [msgspec.json.decode(one.content)["service_id"] for one, _ in listed] == known
+        assert [service["service_id"] for service in msgspec.json.decode(encoded_list(listed))] == known
         assert len(listing._kept) == 2
 
 

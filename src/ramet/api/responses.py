@@ -63,9 +63,10 @@ def router_of(module: str, tag: str | None = None, path: str = OF_SERVICE) -> Ro
 
 
 def answer(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response[Any]:
-    """Return a JSON answer that no cache keeps. Encoding happens here, in the thread of the caller."""
+    """Return a JSON answer that no cache keeps. Encoding happens here, in the thread of the caller; bytes are JSON."""
     sent = {**_HEADERS, **headers} if headers else _HEADERS
-    return Response(_ENCODER.encode(body), status_code=status, media_type=MediaType.JSON, headers=sent)
+    content = body if isinstance(body, bytes) else _ENCODER.encode(body)
+    return Response(content, status_code=status, media_type=MediaType.JSON, headers=sent)
 
 
 def empty(status: int) -> Response[None]:

@@ -57,17 +57,17 @@ def service_shape(
         ha_replicas=_replicas(standbys_of(service.settings)),
         connection_pooler=pooler_shape(service.host, service.pooler_port, service.id),
         read_replica_sets=[replica_set_shape(each) for each in service.replica_sets],
-        metrics=metrics_shape(usage, status),
+        metrics=metrics_shape(usage, is_paused=status is Status.PAUSED),
         initial_password=None if initial_password is None else initial_password.reveal(),
     )
 
 
-def metrics_shape(usage: Usage | None, status: Status) -> ServiceMetrics | None:
-    """Return what clients see of the usage of a service with a status."""
+def metrics_shape(usage: Usage | None, *, is_paused: bool) -> ServiceMetrics | None:
+    """Return what clients see of the usage of a service."""
     if usage is None:
         return None
     own_mb = None if usage.own_bytes is None else (usage.own_bytes + 500_000) // 1_000_000
-    if status is Status.PAUSED:
+    if is_paused:
         return None if own_mb is None else ServiceMetrics(None, None, None, own_mb)
     return ServiceMetrics(usage.memory_mb, usage.storage_mb, usage.cpu_millis, own_mb)
 

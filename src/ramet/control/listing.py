@@ -4,8 +4,9 @@ What is made of a service is kept with a mark of its state. Each list asks the s
 that nothing outdated is ever returned, whoever has changed it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import sqlalchemy as sa
@@ -14,10 +15,13 @@ from msgspec.structs import replace
 from ramet.control.metrics import CURRENT
 from ramet.control.plane import Plane
 from ramet.model.metrics import Usage
+from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.store import listed_services, replica_sets
+from ramet.store.metrics import usage_of_row
 
 _MOST_BY_ID = 1000
+_usage = lru_cache(maxsize=20_000)(usage_of_row)
 Made = TypeVar("Made")
 
 
@@ -33,28 +37,31 @@ class Listing(Generic[Made]):
         """Return what is made of each visible service of a project, oldest first, and what the service uses now."""
         now = plane.clock()
         with plane.store.read() as tx:
-            listed = listed_services.list_marks(tx, project_id, now, now - CURRENT, made_by=plane.only_made_by)
+            rows = listed_services.list_marks(tx, project_id, now, now - CURRENT, made_by=plane.only_made_by)
             sets = replica_sets.list_of_project(tx, project_id, now)
-            known = {one: self._kept[one][1] for one, mark, _ in listed if one not in sets and self._is_kept(one, mark)}
-            missing = [one for one, _, _ in listed if one not in known]
-            made = self._made(tx, plane, project_id, missing) if missing else []
-        for mark, service in made:
-            if service.id in sets:
-                known[service.id] = self.make(replace(service, replica_sets=tuple(sets[service.id])))
-            else:
-                known[service.id] = self._keep(service.id, mark, self.make(service))
-        return [(known[one], usage) for one, _, usage in listed if one in known]
+            found = [self._kept.get(row[0]) for row in rows]
+            stale = [
+                number
+                for number, (row, each) in enumerate(zip(rows, found, strict=True))
+                if each is None or each[0] != row[1] or row[0] in sets
+            ]
+            read = self._read(tx, plane, project_id, [rows[number][0] for number in stale]) if stale else []
+        fresh = {service.id: self._made(mark, service, sets) for mark, service in read}
+        for number in stale:
+            found[number] = fresh.get(rows[number][0])
+        return [(each[1], _usage(*row[2:])) for row, each in zip(rows, found, strict=True) if each is not None]
 
-    def _is_kept(self, service_id: str, mark: str) -> bool:
-        return service_id in self._kept and self._kept[service_id][0] == mark
-
-    def _made(self, tx: sa.Connection, plane: Plane, project_id: str, missing: list[str]) -> list[tuple[str, Service]]:
-        some = None if len(missing) > _MOST_BY_ID else missing
+    def _read(self, tx: sa.Connection, plane: Plane, project_id: str, stale: list[str]) -> list[tuple[str, Service]]:
+        some = None if len(stale) > _MOST_BY_ID else stale
         return listed_services.list_marked(tx, project_id, plane.clock(), some, made_by=plane.only_made_by)
 
-    def _keep(self, service_id: str, mark: str, made: Made) -> Made:
-        self._kept.pop(service_id, None)
+    def _made(self, mark: str, service: Service, sets: Mapping[str, Sequence[ReplicaSet]]) -> tuple[str, Made]:
+        """Make something of a service, and keep it unless it has read replica sets: the mark knows nothing of these."""
+        if service.id in sets:
+            return mark, self.make(replace(service, replica_sets=tuple(sets[service.id])))
+        made = mark, self.make(service)
+        self._kept.pop(service.id, None)
         if len(self._kept) >= self.most:
             del self._kept[next(iter(self._kept))]
-        self._kept[service_id] = mark, made
+        self._kept[service.id] = made
         return made

@@ -1,15 +1,14 @@
 """The list of a project's services, and marks that say which of them are others than before."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.model.metrics import Usage
 from ramet.model.service import Service
 from ramet.model.status import FAILED_SHOWN_FOR
-from ramet.store.metrics import usage_columns, usage_of_row
+from ramet.store.metrics import usage_columns
 from ramet.store.service_rows import WITHOUT_REPORT, service_of_row
 from ramet.store.tables import last_usage, operation, service
 
@@ -62,14 +61,13 @@ def _made_by(query: sa.Select[Any], made_by: str | None) -> sa.Select[Any]:
 
 def list_marks(
     tx: sa.Connection, project_id: str, now: datetime, used_since: datetime, *, made_by: str | None = None
-) -> list[tuple[str, str, Usage | None]]:
-    """Return the id of each service that `list_services` returns, a mark of its state, and what it uses now.
+) -> Sequence[tuple[Any, ...]]:
+    """Return the id of each service that `list_services` returns, a mark of its state, and its `usage_columns`.
 
     The mark is another one whenever what `list_services` returns of the service is something else.
     """
     wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR, "used_since": used_since}
-    rows = tx.execute(_made_by(_marks[tx.dialect.name], made_by), wanted).all()
-    return [(service_id, mark, usage_of_row(*used)) for service_id, mark, *used in rows]
+    return tx.execute(_made_by(_marks[tx.dialect.name], made_by), wanted).all()
 
 
 def list_marked(

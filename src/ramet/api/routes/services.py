@@ -13,6 +13,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET
 
 from ramet.api.errors import POLLED
+from ramet.api.listed import encoded_list
 from ramet.api.parameters import IdempotencyKey, Prefer, ProjectId, ServiceId, checked_key, preferred_wait
 from ramet.api.responses import (
     OF_PROJECT,
@@ -79,7 +80,9 @@ def list_services(
     """Every service of the project, or those with all the labels, in the order of their creation."""
     filters = [parse_filter(text) for text in label or ()]
     found = listing.list_services(plane, project_id)
-    return answer([each.with_usage(usage) for each, usage in found if each.is_accepted(filters)])
+    if filters:
+        found = [(each, usage) for each, usage in found if each.is_accepted(filters)]
+    return answer(encoded_list(found))
 
 
 @accept("/", operation_id="createService", summary="Create a service")
