@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ramet.client import ApiError, Client, TimedOut, WaitFailed
+from ramet.client.life_spans import Keeping
 from ramet.client.transport import Answer, HttpTransport
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
@@ -54,6 +55,13 @@ def test_a_fork_is_made_of_its_parent(client: Client) -> None:
     assert fork.forked_from is not None
     assert fork.forked_from.service_id == parent.service_id
     assert client.wait_ready(fork.service_id, 30).name == "trial"
+
+
+def test_services_are_read_page_by_page(client: Client) -> None:
+    made = {client.create_service(f"page-{n}", keeping=Keeping(labels={"page": "yes"})).service_id for n in range(3)}
+    found = [one.service_id for one in client.iterate_services(["page=yes"], page_size=2)]
+    assert (len(found), set(found)) == (3, made)
+    assert [one.service_id for one in client.iterate_services()] == [one.service_id for one in client.list_services()]
 
 
 def test_the_same_idempotency_key_gives_the_same_service(client: Client) -> None:

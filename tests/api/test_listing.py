@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from ramet.control.listing import Listing
 from ramet.control.metrics import usages_now
 from ramet.control.plane import Plane
 from ramet.ids import new_id
+from ramet.model.cursor import encode_cursor
 from ramet.model.metrics import Usage
 from ramet.model.rights import Role
 from ramet.store import listed_services, metrics, operations, services
@@ -164,3 +166,78 @@ def test_a_service_of_another_project_is_not_listed(world: World) -> None:
     world.listed()
     with world.store.read() as tx:
         assert listed_services.list_marks(tx, new_id(), world.clock(), world.clock()) == []
+
+
+def pages(world: World, query: str) -> Iterator[list[str]]:
+    """Yield the ids of each page, following the links."""
+    while query:
+        response = world.get(f"{world.services_path}?{query}")
+        assert response.status_code == 200, response.text
+        yield [one["service_id"] for one in response.json()]
+        link = response.headers.get("link", "")
+        query = link.removeprefix("<?").removesuffix('>; rel="next"')
+
+
+def joined(found: Iterator[list[str]]) -> list[str]:
+    return [one for page in found for one in page]
+
+
+def test_pages_are_right_while_services_come_and_go(on_both: World) -> None:
+    world = on_both
+    known = [world.ready(name=f"shop-{n}")["service_id"] for n in range(5)]
+    known.sort(key=[one["service_id"] for one in world.listed()].index)
+    found = pages(world, "limit=2")
+    assert next(found) == known[:2]
+    for gone in known[:3]:
+        assert world.delete(world.path(gone)).status_code == 202
+    world.work()
+    world.advance(timedelta(seconds=1))
+    made = world.ready(name="new")["service_id"]
+    assert list(found) == [known[3:], [made]]
+    assert [len(page) for page in pages(world, "limit=3")] == [3]
+
+
+def test_pages_and_their_links_keep_the_labels(world: World) -> None:
+    owned = [world.create(name=f"shop-{n}", labels={"owner": "ada" if n % 2 else "bob & co"}) for n in range(6)]
+    for owner, parity in (("ada", 1), ("bob & co", 0)):
+        expected = {one["service_id"] for one in owned[parity::2]}
+        found = list(pages(world, urlencode({"label": f"owner={owner}", "limit": 2})))
+        assert [len(page) for page in found] == [2, 1]
+        assert set(joined(iter(found))) == expected
+
+
+def test_pages_of_a_key_that_sees_its_own_services_only_have_no_others(world: World) -> None:
+    parent = world.ready()
+    forker = world.forker(parent)
+    forks = {forker.fork(parent)["service_id"] for _ in range(3)}
+    found = list(pages(forker, "limit=2"))
+    assert ([len(page) for page in found], set(joined(iter(found)))) == ([2, 1], forks)
+
+
+def test_the_list_names_no_next_page_unless_it_is_asked_for_pages(world: World) -> None:
+    whole = [world.create(name=f"shop-{n}")["service_id"] for n in range(2)]
+    response = world.get(world.services_path)
+    assert (set(joined(pages(world, "limit=1"))), "link" in response.headers) == (set(whole), False)
+    rest = response.json()[1]["service_id"]
+    link = world.get(f"{world.services_path}?limit=1").headers["link"]
+    cursor = dict(parse_qsl(link[2 : link.index(">")]))["cursor"]
+    assert joined(pages(world, urlencode({"cursor": cursor}))) == [rest]
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        ("limit=0", "INVALID_LIMIT", "limit must be between 1 and 500 (got 0)"),
+        ("limit=501", "INVALID_LIMIT", "limit must be between 1 and 500 (got 501)"),
+        ("limit=ten", "INVALID_PARAMETER", "Invalid value for limit: 'ten'"),
+        ("cursor=x", "INVALID_CURSOR", "Invalid cursor 'x': use the cursor from a previous response"),
+        (f"cursor={encode_cursor('2026-01-01T00:00:00+00:00 a' + chr(0))}", "INVALID_CURSOR", "Invalid cursor"),
+        (f"cursor={encode_cursor('0001-01-01T00:00:00+14:00 abcdefghij')}", "INVALID_CURSOR", "Invalid cursor"),
+    ],
+)
+def test_a_wrong_limit_or_cursor_is_refused(world: World, query: str, code: str, message: str) -> None:
+    response = world.get(f"{world.services_path}?{query}")
+    refused = response.json()
+    assert (response.status_code, refused["code"]) == (400, code)
+    assert refused["message"].startswith(message)
+    assert refused["details"]

@@ -8,6 +8,7 @@ import msgspec
 
 from ramet.api.shapes import metrics_shape, service_shape
 from ramet.model import service as model
+from ramet.model.cursor import cursor_of
 from ramet.model.labels import LabelFilter
 from ramet.model.metrics import Usage
 from ramet.model.service import shown_status
@@ -17,9 +18,10 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class ListedService(NamedTuple):
-    """A service as JSON up to its metrics, what label filters look at, and whether it is paused."""
+    """A service as JSON up to its metrics, its cursor, what label filters look at, and whether it is paused."""
 
     head: bytes
+    cursor: str
     labels: Mapping[str, str]
     is_paused: bool
 
@@ -31,7 +33,8 @@ class ListedService(NamedTuple):
 def listed_service(service: model.Service) -> ListedService:
     """Return a service as the list shows it."""
     is_paused = shown_status(service) is Status.PAUSED
-    return ListedService(_ENCODER.encode(service_shape(service)).removesuffix(b"}"), service.labels, is_paused)
+    head = _ENCODER.encode(service_shape(service)).removesuffix(b"}")
+    return ListedService(head, cursor_of(service.created_at, service.id), service.labels, is_paused)
 
 
 def encoded_list(found: Sequence[tuple[ListedService, Usage | None]]) -> bytes:

@@ -39,6 +39,25 @@ Limit = Annotated[
         schema_extra={"minimum": 1, "maximum": LARGEST_PAGE},
     ),
 ]
+OptionalLimit = Annotated[
+    int | None,
+    QueryParameter(
+        name="limit",
+        required=False,
+        description=f'1 to {LARGEST_PAGE}: a page of so many. `Link: <?…>; rel="next"` (RFC 8288) leads to the next '
+        "page, and is absent on the last one. Without `limit` the list is complete.",
+        schema_extra={"minimum": 1, "maximum": LARGEST_PAGE},
+    ),
+]
+CursorOfLink = Annotated[
+    str | None,
+    QueryParameter(
+        name="cursor",
+        required=False,
+        description="As in the `Link` of the page before: only what follows that page.",
+        schema_extra={"minLength": 1},
+    ),
+]
 Cursor = Annotated[
     str | None,
     QueryParameter(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import MediaType, Response, Router, delete, get, post, put
@@ -67,6 +68,12 @@ def answer(body: object, status: int = 200, headers: Mapping[str, str] | None = 
     sent = {**_HEADERS, **headers} if headers else _HEADERS
     content = body if isinstance(body, bytes) else _ENCODER.encode(body)
     return Response(content, status_code=status, media_type=MediaType.JSON, headers=sent)
+
+
+def link_to_next(**query: str | int | list[str] | None) -> dict[str, str]:
+    """Return the header that leads to the next page of the same list, by the query of its address alone."""
+    sent = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
+    return {"Link": f'<?{sent}>; rel="next"'}
 
 
 def empty(status: int) -> Response[None]:

@@ -1,11 +1,12 @@
 """One project through one API key: sending requests, reading answers, and turning refusals into errors."""
 
+import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPException
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -16,6 +17,7 @@ from ramet.errors import Invalid, Unavailable
 from ramet.model.passwords import Secret
 
 _LONGEST_WAIT_SECONDS = 20
+_NEXT = re.compile(r'<([^>]*)>; *rel="?next')
 _Answer = TypeVar("_Answer")
 
 
@@ -76,7 +78,18 @@ class Connection:
         wait_seconds: int = 0,
     ) -> _Answer:
         """Send a request, and return its answer in this shape. Raises as `send` does."""
-        answer = self.send(method, path, body, idempotency_key, wait_seconds)
+        return self._decoded(self.send(method, path, body, idempotency_key, wait_seconds), shape)
+
+    def pages(self, path: str, shape: type[_Answer]) -> Iterator[_Answer]:
+        """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `send` does."""
+        following: str | None = path
+        while following is not None:
+            answer = self.send("GET", following)
+            yield self._decoded(answer, shape)
+            found = _NEXT.search(answer.headers.get("link", ""))
+            following = None if found is None else f"{path.partition('?')[0]}?{urlsplit(found[1]).query}"
+
+    def _decoded(self, answer: Answer, shape: type[_Answer]) -> _Answer:
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:

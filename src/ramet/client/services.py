@@ -1,6 +1,6 @@
 """Services: listed, made, forked, changed and deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlencode
 
 from ramet.api.schemas.services import ExtensionUpdate, Service
@@ -20,6 +20,12 @@ class Services(Connection):
         """Return the services of the project, oldest first; with `labels` (key=value or key) those that have them."""
         query = f"?{urlencode([('label', label) for label in labels])}" if labels else ""
         return self.call("GET", self.path() + query, list[Service])
+
+    def iterate_services(self, labels: Sequence[str] = (), *, page_size: int = 500) -> Iterator[Service]:
+        """Yield the services that `list_services` returns, read page by page, each of up to 500."""
+        query = urlencode([*(("label", label) for label in labels), ("limit", page_size)])
+        for page in self.pages(f"{self.path()}?{query}", list[Service]):
+            yield from page
 
     def get_service(self, service_id: str, *, wait_seconds: int = 0) -> Service:
         """Return a service: with `wait_seconds` when no operation changes its status any more, or after that time.

@@ -18,6 +18,7 @@ from ramet.model.metrics import Usage
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.store import listed_services, replica_sets
+from ramet.store.listed_services import Position
 from ramet.store.metrics import usage_of_row
 
 _MOST_BY_ID = 1000
@@ -33,11 +34,18 @@ class Listing(Generic[Made]):
     most: int = 20_000
     _kept: dict[str, tuple[str, Made]] = field(default_factory=dict)
 
-    def list_services(self, plane: Plane, project_id: str) -> list[tuple[Made, Usage | None]]:
-        """Return what is made of each visible service of a project, oldest first, and what the service uses now."""
+    def list_services(
+        self, plane: Plane, project_id: str, after: Position | None = None, limit: int | None = None
+    ) -> list[tuple[Made, Usage | None]]:
+        """Return what is made of each visible service of a project, oldest first, and what the service uses now.
+
+        With `after` only those that follow this creation time and id, and at most `limit`.
+        """
         now = plane.clock()
         with plane.store.read() as tx:
-            rows = listed_services.list_marks(tx, project_id, now, now - CURRENT, made_by=plane.only_made_by)
+            rows = listed_services.list_marks(
+                tx, project_id, now, now - CURRENT, made_by=plane.only_made_by, after=after, limit=limit
+            )
             sets = replica_sets.list_of_project(tx, project_id, now)
             found = [self._kept.get(row[0]) for row in rows]
             stale = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
-from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, time_and_id
+from ramet.model.cursor import PAGE, check_limit, cursor_of, decode_cursor, time_and_id
 from ramet.model.operation_record import OperationRecord
 from ramet.store import history
 
@@ -43,5 +43,5 @@ def list_operations(
             tx, project_id, service_id, limit + 1, before, everything=everything, made_by=made_by
         )
     page = found[:limit]
-    following = encode_cursor(f"{page[-1].created_at.isoformat()} {page[-1].id}") if len(found) > limit else None
+    following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
     return OperationPage(page, following)

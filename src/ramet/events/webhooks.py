@@ -14,7 +14,7 @@ from ramet.events.sealing import seal, unseal
 from ramet.events.signature import new_secret
 from ramet.events.targets import check_url
 from ramet.ids import new_id
-from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, time_and_id
+from ramet.model.cursor import PAGE, check_limit, cursor_of, decode_cursor, time_and_id
 from ramet.model.events import (
     LONGEST_DESCRIPTION,
     LONGEST_OVERLAP_SECONDS,
@@ -155,7 +155,7 @@ def list_deliveries(
         _find(tx, project_id, webhook_id)
         found = rows.list_deliveries(tx, webhook_id, limit + 1, before, status)
     page = found[:limit]
-    more = encode_cursor(f"{page[-1].created_at.isoformat()} {page[-1].id}") if len(found) > limit else None
+    more = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
     return DeliveryPage(page, more)
 
 

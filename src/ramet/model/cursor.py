@@ -15,7 +15,8 @@ _Position = TypeVar("_Position")
 def check_limit(limit: int) -> None:
     """Raise Invalid when a page cannot have so many items."""
     if not 1 <= limit <= LARGEST_PAGE:
-        raise Invalid("INVALID_LIMIT", f"limit must be between 1 and {LARGEST_PAGE} (got {limit})")
+        message = f"limit must be between 1 and {LARGEST_PAGE} (got {limit})"
+        raise Invalid("INVALID_LIMIT", message, "Get the items after these with the cursor of the response.")
 
 
 def encode_cursor(position: str) -> str:
@@ -32,6 +33,11 @@ def decode_cursor(cursor: str, parse: Callable[[str], _Position]) -> _Position:
         raise Invalid("INVALID_CURSOR", message, "Leave it out to get the first page.") from error
 
 
+def cursor_of(at: datetime, item_id: str) -> str:
+    """Return the cursor of an item in a list that is ordered by time."""
+    return encode_cursor(f"{at.isoformat()} {item_id}")
+
+
 def sequence_number(text: str) -> int:
     """Return the position of a list that is numbered. Raises ValueError."""
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
@@ -42,4 +48,6 @@ def sequence_number(text: str) -> int:
 def time_and_id(text: str) -> tuple[datetime, str]:
     """Return the position of a list that is ordered by time. Raises ValueError."""
     at, item_id = text.split(" ")
+    if not (item_id.isascii() and item_id.isprintable()):
+        raise ValueError
     return datetime.fromisoformat(at).astimezone(UTC), item_id

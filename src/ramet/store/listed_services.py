@@ -12,6 +12,7 @@ from ramet.store.metrics import usage_columns
 from ramet.store.service_rows import WITHOUT_REPORT, service_of_row
 from ramet.store.tables import last_usage, operation, service
 
+Position = tuple[datetime, str]
 _is_visible = sa.and_(
     service.c.project_id == sa.bindparam("project_id"),
     service.c.deleted_at.is_(None),
@@ -60,14 +61,26 @@ def _made_by(query: sa.Select[Any], made_by: str | None) -> sa.Select[Any]:
 
 
 def list_marks(
-    tx: sa.Connection, project_id: str, now: datetime, used_since: datetime, *, made_by: str | None = None
+    tx: sa.Connection,
+    project_id: str,
+    now: datetime,
+    used_since: datetime,
+    *,
+    made_by: str | None = None,
+    after: Position | None = None,
+    limit: int | None = None,
 ) -> Sequence[tuple[Any, ...]]:
     """Return the id of each service that `list_services` returns, a mark of its state, and its `usage_columns`.
 
-    The mark is another one whenever what `list_services` returns of the service is something else.
+    With `after` only of those that follow this creation time and id, and with `limit` of so many. The mark is another
+    one whenever what `list_services` returns of the service is something else.
     """
     wanted = {"project_id": project_id, "shown_since": now - FAILED_SHOWN_FOR, "used_since": used_since}
-    return tx.execute(_made_by(_marks[tx.dialect.name], made_by), wanted).all()
+    query = _made_by(_marks[tx.dialect.name], made_by)
+    if after is not None:
+        created_at = sa.literal(after[0], service.c.created_at.type)
+        query = query.where(sa.tuple_(service.c.created_at, service.c.id) > sa.tuple_(created_at, sa.literal(after[1])))
+    return tx.execute(query if limit is None else query.limit(limit), wanted).all()
 
 
 def list_marked(

@@ -14,7 +14,16 @@ from msgspec import UNSET
 
 from ramet.api.errors import POLLED
 from ramet.api.listed import encoded_list
-from ramet.api.parameters import IdempotencyKey, Prefer, ProjectId, ServiceId, checked_key, preferred_wait
+from ramet.api.parameters import (
+    CursorOfLink,
+    IdempotencyKey,
+    OptionalLimit,
+    Prefer,
+    ProjectId,
+    ServiceId,
+    checked_key,
+    preferred_wait,
+)
 from ramet.api.responses import (
     OF_PROJECT,
     ListingDependency,
@@ -26,6 +35,7 @@ from ramet.api.responses import (
     answer,
     change,
     empty,
+    link_to_next,
     read,
     read_or_wait,
     router_of,
@@ -55,6 +65,7 @@ from ramet.control.plane import Plane
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.errors import Invalid
 from ramet.model import service as model
+from ramet.model.cursor import check_limit, decode_cursor, time_and_id
 from ramet.model.environment import Environment
 from ramet.model.labels import MOST_LABELS, parse_filter
 from ramet.model.life_span import LifeTerms
@@ -75,14 +86,25 @@ Label = Annotated[
 
 @read("/", operation_id="getServices", summary="List all services")
 def list_services(
-    plane: PlaneDependency, listing: ListingDependency, project_id: ProjectId, label: Label = None
+    plane: PlaneDependency,
+    listing: ListingDependency,
+    project_id: ProjectId,
+    label: Label = None,
+    limit: OptionalLimit = None,
+    cursor: CursorOfLink = None,
 ) -> Response[list[Service]]:
     """Every service of the project, or those with all the labels, in the order of their creation."""
     filters = [parse_filter(text) for text in label or ()]
-    found = listing.list_services(plane, project_id)
+    if limit is not None:
+        check_limit(limit)
+    after = None if cursor is None else decode_cursor(cursor, time_and_id)
+    found = listing.list_services(plane, project_id, after, None if limit is None or filters else limit + 1)
     if filters:
         found = [(each, usage) for each, usage in found if each.is_accepted(filters)]
-    return answer(encoded_list(found))
+    if limit is None or len(found) <= limit:
+        return answer(encoded_list(found))
+    page = found[:limit]
+    return answer(encoded_list(page), headers=link_to_next(label=label, limit=limit, cursor=page[-1][0].cursor))
 
 
 @accept("/", operation_id="createService", summary="Create a service")
