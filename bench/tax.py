@@ -1,16 +1,18 @@
 """`tax`: what Ramet's guards and settings cost the statements of a tenant.
 
-The same statements run in turns in a service and in a server of the same version that initdb made, whose only settings
-are the service's size of buffers and its certificate. Both are asked over TLS, by one client that does not wait for
-the disk.
+The same statements run in turns in a service and in a server of the same version that initdb made, with checksums,
+whose only settings are the service's size of buffers and its certificate. Both are asked over TLS, by one client that
+does not wait for the disk. The CPU time is that of all processes of the server, the archiver among them.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from bench.api import connect
@@ -21,8 +23,8 @@ from bench.options import Options
 from bench.report import Report
 
 _SIZE_MB = 150
-_REPEATS, _QUICK_REPEATS = 11, 3
-_SECONDS = 5
+_REPEATS, _QUICK_REPEATS = 30, 5
+_SECONDS = 2
 _ROWS = 100_000
 _PICK = f"\\set aid random(1, {_ROWS})\n"
 _SCRIPTS = {
@@ -34,29 +36,49 @@ _SCRIPTS = {
     ),
 }
 _TPS = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
+_COUNT = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A server that is measured: what the functions for services need to know of it, and its first process."""
+
+    service: Mapping[str, Any]
+    pid_file: Path
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the server's processes so far, those that have ended included."""
+        postmaster = psutil.Process(int(self.pid_file.read_text().splitlines()[0]))
+        try:
+            return sum(sum(one.cpu_times()[:4]) for one in (postmaster, *postmaster.children()))
+        except psutil.NoSuchProcess:  # a session that has just ended: the postmaster has its time now
+            return self.cpu_seconds()
 
 
 def bench_tax(options: Options) -> Report:
     """Transactions of a service and of a bare server, in turns."""
     report = Report("tax")
+    report.notes.append("milliseconds of a thousand transactions, and of CPU time of the server for them")
     with instance(options.data, *options.drivers[:1] or ("auto",)) as running, bare() as means:
         made = running.api().create("shop").service
         with _bare_twin(running, made, means) as twin:
+            servers = {"service": _Asked(made, running.paths(made["service_id"]).pid_file), "bare": twin}
             size_mb = (options.sizes or (_SIZE_MB,))[0]
-            for server in (made, twin):
-                fill(means.programs, server, size_mb)
+            for server in servers.values():
+                fill(means.programs, server.service, size_mb)
             repeats = options.repeats or (_QUICK_REPEATS if options.quick else _REPEATS)
             for workload, arguments in _workloads(options.data).items():
-                taken: dict[str, list[float]] = {"service": [], "bare": []}
-                for _ in range(repeats):
-                    for name, server in (("service", made), ("bare", twin)):
-                        taken[name].append(_transaction_ms(means.programs, server, arguments))
-                for name, found in taken.items():
-                    report.add(f"{workload}:{name}", size_mb, found)
-                report.ratio(
-                    f"{workload}_vs_bare", report.median(f"{workload}:service"), report.median(f"{workload}:bare")
-                )
+                turns = (sorted(servers, reverse=turn % 2 == 0) for turn in range(repeats))
+                rounds = [{name: _measure(means.programs, servers[name], arguments) for name in turn} for turn in turns]
+                _compare(report, workload, rounds, size_mb)
     return report
+
+
+def _compare(report: Report, workload: str, rounds: Sequence[Mapping[str, tuple[float, float]]], size_mb: int) -> None:
+    for index, measure in enumerate((workload, f"{workload}_cpu")):
+        for name in ("service", "bare"):
+            report.add(f"{measure}:{name}", size_mb, [one[name][index] for one in rounds])
+        report.ratio(f"{measure}_vs_bare", report.median(f"{measure}:service"), report.median(f"{measure}:bare"))
 
 
 def _workloads(root: Path) -> Mapping[str, list[str]]:
@@ -69,20 +91,22 @@ def _workloads(root: Path) -> Mapping[str, list[str]]:
     return {"simple-update": ["-N"], **scripts}
 
 
-def _transaction_ms(programs: Path, server: Mapping[str, Any], arguments: list[str]) -> float:
+def _measure(programs: Path, server: _Asked, arguments: list[str]) -> tuple[float, float]:
+    """Run a workload; return the milliseconds of a thousand transactions, and those of the server's CPU time."""
+    before = server.cpu_seconds()
     said = run_pgbench(
-        programs, server, "-n", "-c", "1", "-T", str(_SECONDS), "-M", "prepared", *arguments,
+        programs, server.service, "-n", "-c", "1", "-T", str(_SECONDS), "-M", "prepared", *arguments,
         PGOPTIONS="-c synchronous_commit=off",
     )  # fmt: skip
-    found = _TPS.search(said)
-    if found is None:
+    tps, count = _TPS.search(said), _COUNT.search(said)
+    if tps is None or count is None:
         raise RuntimeError(f"pgbench did not say how many transactions it made: {said[-500:]}")
-    return 1000 / float(found[1])
+    return 1e6 / float(tps[1]), 1e6 * (server.cpu_seconds() - before) / int(count[1])
 
 
 @contextmanager
-def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> Iterator[Mapping[str, Any]]:
-    """Run a bare server beside a service; yield what the functions for services need to know of it."""
+def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> Iterator[_Asked]:
+    """Run a bare server beside a service."""
     with connect(service) as connection:
         row = connection.execute("SHOW shared_buffers").fetchone()
     tls = running.paths(service["service_id"]).tls
@@ -101,4 +125,5 @@ def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> It
         ) as connection:
             connection.execute("CREATE ROLE tsdbadmin LOGIN IN ROLE pg_checkpoint")
             connection.execute("CREATE DATABASE tsdb OWNER tsdbadmin")
-        yield {"endpoint": {"host": "127.0.0.1", "port": means.port}, "initial_password": ""}
+        twin = {"endpoint": {"host": "127.0.0.1", "port": means.port}, "initial_password": ""}
+        yield _Asked(twin, data / "postmaster.pid")
