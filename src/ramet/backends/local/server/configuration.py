@@ -240,6 +240,7 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
     return {
         "wal_level": server.wal_level.value,
         "wal_compression": features.wal_compression,
+        **_wal_buffers(server),
         "wal_recycle": recycle,
         "wal_init_zero": recycle,
         "min_wal_size": "80MB",
@@ -254,6 +255,11 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
         "basic_archive.archive_directory": str(paths.archive),
         "archive_timeout": "300s",
     }
+
+
+def _wal_buffers(server: Server) -> dict[str, str]:
+    """Return the size of the WAL buffers. The WAL writer fills all of them with zeros, also of an idle server."""
+    return {"wal_buffers": "256kB"} if server.size.memory_gbs is None else {}
 
 
 def _replication(server: Server) -> dict[str, str]:
