@@ -11,7 +11,6 @@ from ramet.model.gaps import Gap
 from ramet.model.snapshot import ClockStep, Snapshot, clock_steps, rollable
 
 _KEY = "restore"
-_COPY = "copy"  # the storage driver whose snapshots share no blocks with the data
 _DAY_SECONDS = 86_400
 BOUNDS = {
     "window_days": (1, 365),
@@ -34,9 +33,15 @@ class RestoreSettings:
         return timedelta(days=self.window_days)
 
 
+def copies_all_data(volume_type: str) -> bool:
+    """Tell whether forks and snapshots share nothing with the data on storage of a type, which is a driver's name."""
+    return volume_type == "copy"
+
+
 def usual_settings(volume_type: str) -> RestoreSettings:
-    """Return what holds where nothing is set: snapshots that are copies of all data are taken once a day."""
-    return RestoreSettings(snapshot_interval_seconds=_DAY_SECONDS) if volume_type == _COPY else RestoreSettings()
+    """Return what holds where nothing is set."""
+    usual = RestoreSettings()
+    return replace(usual, snapshot_interval_seconds=_DAY_SECONDS) if copies_all_data(volume_type) else usual
 
 
 def defaults_for(defaults: RestoreSettings, volume_type: str, last: Snapshot | None) -> RestoreSettings:
@@ -45,7 +50,7 @@ def defaults_for(defaults: RestoreSettings, volume_type: str, last: Snapshot | N
     Where a snapshot is a copy of all data, the next one is due after as much WAL: recovery from the last one then reads
     at most twice the data, and snapshots take at most a fixed share of what the WAL takes.
     """
-    if volume_type != _COPY or last is None:
+    if not copies_all_data(volume_type) or last is None:
         return defaults
     return replace(defaults, snapshot_wal_bytes=max(defaults.snapshot_wal_bytes, last.size_bytes))
 
@@ -55,7 +60,7 @@ def is_sparing(volume_type: str, service_settings: Mapping[str, Any]) -> bool:
 
     Not where the service has its own settings of when snapshots are due.
     """
-    return volume_type == _COPY and own_settings(service_settings).keys() <= {"window_days"}
+    return copies_all_data(volume_type) and own_settings(service_settings).keys() <= {"window_days"}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from ramet.control.addresses import Move, planned_moves
 from ramet.control.readiness import check_ready
 from ramet.endpoints import BASE_PATH, base_url, is_loopback
 from ramet.errors import Error
+from ramet.model.restore_window import copies_all_data
 from ramet.settings import Settings
 
 _HOW_TO_STOP = {"local": " 'ramet down' stops them.", "kubernetes": ""}
@@ -91,7 +92,7 @@ def _announce(settings: Settings, runtime: Runtime, address: str, credentials: P
     say(f"Ramet is ready at {address}", "bold green")
     say(f"  console    {address.removesuffix(BASE_PATH)}{_console_link(runtime, credentials)}")
     say(f"  data       {settings.data_dir}, storage {runtime.backend.host.volume_type()}")
-    if runtime.backend.host.volume_type() == "copy":
+    if copies_all_data(runtime.backend.host.volume_type()):
         say("  space      a fork takes as much as its parent's data, a snapshot a tenth to a half of it", "dim")
     say("  next       ramet service create shop", "dim")
     if not is_loopback(settings.host) and not settings.tls_cert:
