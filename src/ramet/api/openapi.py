@@ -19,6 +19,7 @@ _DESCRIPTION = (
     "Ramet manages PostgreSQL services on your own machines. "
     "Every error is an ErrorBody. A response with status 202 accepts an operation: poll the service until it is done."
 )
+_PROVIDED = ("plane", "projects", "event_feed", "waits", "listing")
 _TAGS = (
     "Services", "Restore", "Observation", "Operations", "Events", "Audit", "VPCs", "Projects", "Keys",
     "Authentication", "Analytics",
@@ -83,9 +84,6 @@ _ERRORS = {
     500: _error("An internal error.", "INTERNAL", "Internal error; the server's log contains the reason"),
     503: _error("Try again soon; see Retry-After.", "STORE_UNAVAILABLE", "The store cannot be reached now"),
 }
-
-
-_PROVIDED = ("plane", "projects", "event_feed", "waits", "listing")
 
 
 def document(resources: Sequence[ControllerRouterHandler], base_path: str, version: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Waits:
     async def settled(self, plane: Plane, project_id: str, service_id: str, seconds: float) -> Service:
         """Return a service when its status does not pass by itself, or as it is after so many seconds.
 
-        Raises NotFound, also when the service is deleted meanwhile.
+        Raises NotFound, also when the service is deleted during the wait.
         """
         deadline = time.monotonic() + seconds
         while True:

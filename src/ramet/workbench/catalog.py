@@ -1,17 +1,19 @@
 """What a database contains, asked of PostgreSQL's catalogs in a session whose search path is pg_catalog."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import psycopg
 
 from ramet.endpoints import DATABASE
 from ramet.errors import Unavailable
-from ramet.workbench.sessions import Limits, Place, Workbench
+from ramet.workbench.sessions import Limits, NoDatabase, Place, Workbench
 
 LIMITS = Limits(10, settings={"search_path": "pg_catalog", "lock_timeout": "1s"})
 MOST_DATABASES = 200
+Read = TypeVar("Read")
 _DATABASES = """
 SELECT datname FROM pg_database
 WHERE datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')
@@ -38,7 +40,16 @@ def list_databases(session: psycopg.Connection) -> Sequence[str]:
     return [name for (name,) in session.execute(_DATABASES, (DATABASE, MOST_DATABASES))]
 
 
-def databases_of(workbench: Workbench, place: Place) -> Sequence[str]:
-    """Return the databases of a service, whichever one the place names."""
-    with catalog_session(workbench, replace(place, database=DATABASE)) as session:
-        return list_databases(session)
+def read_with_databases(
+    workbench: Workbench, place: Place, read: Callable[[psycopg.Connection], Read], limits: Limits = LIMITS
+) -> tuple[Read | None, list[str]]:
+    """Return what `read` finds in a database, or None where there is no such one, and the databases that there are.
+
+    Raises Unavailable as `catalog_session` does.
+    """
+    try:
+        with catalog_session(workbench, place, limits) as session:
+            return read(session), list(dict.fromkeys([*list_databases(session), place.database]))
+    except NoDatabase:
+        with catalog_session(workbench, replace(place, database=DATABASE)) as session:
+            return None, list(list_databases(session))

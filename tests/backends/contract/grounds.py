@@ -209,7 +209,7 @@ class InCluster(Ground):
         return server
 
     def make_fork(self, child: Server, source: Source, *, neutralize: bool) -> None:
-        """Make a fork, if need be several times, as operations do: other modules end the operator meanwhile."""
+        """Make a fork, if need be several times, as operations do: tests that run at the same time end the operator."""
 
         def is_made() -> bool:
             try:

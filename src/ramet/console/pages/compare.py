@@ -11,7 +11,7 @@ from ramet.control.services import get_service
 from ramet.endpoints import DATABASE
 from ramet.errors import Error, NotFound, WrongState
 from ramet.model.service import Service
-from ramet.workbench.catalog import LIMITS, MOST_DATABASES, catalog_session, databases_of, list_databases
+from ramet.workbench.catalog import LIMITS, MOST_DATABASES, read_with_databases
 from ramet.workbench.schema import Changed, Schema, compare, read_schema
 from ramet.workbench.sessions import Limits, NoDatabase, Place
 
@@ -79,9 +79,5 @@ def _whole(own: Sequence[str], others: Sequence[str]) -> list[Changed]:
 
 def _read(session: CurrentSession, service: Service, database: str) -> tuple[Schema | None, list[str]]:
     """Return the schema of a database, or None where a service has no such database, and the databases that it has."""
-    workbench, place = session.context.workbench, Place(session.plane, service, database)
-    try:
-        with catalog_session(workbench, place, _LIMITS) as inside:
-            return read_schema(inside), list(dict.fromkeys([*list_databases(inside), database]))
-    except NoDatabase:
-        return None, list(databases_of(workbench, place))
+    place = Place(session.plane, service, database)
+    return read_with_databases(session.context.workbench, place, read_schema, _LIMITS)

@@ -8,7 +8,7 @@ from ramet.console.rendering import page, redirect
 from ramet.control.services import get_service
 from ramet.endpoints import DATABASE
 from ramet.errors import Error, NotFound
-from ramet.workbench.catalog import LIMITS, catalog_session, databases_of, list_databases
+from ramet.workbench.catalog import LIMITS, catalog_session, read_with_databases
 from ramet.workbench.sessions import Limits, NoDatabase, Place
 from ramet.workbench.statements import TEXTS, Complaint, StatementRefused
 from ramet.workbench.tables import Listed, Rows, Table, describe_table, list_tables, read_rows, select_of
@@ -27,19 +27,19 @@ def tables_page(
     service = get_service(session.plane, session.project_id, service_id)
     place = Place(session.plane, service, database)
     asked = search.replace("\0", ""), (schema.replace("\0", ""), after.replace("\0", ""))
-    tables: list[Listed] = []
-    databases, has_more, problem, status_code = [database], False, "", 200
+    found: tuple[list[Listed], bool] | None = None
+    databases, problem, status_code = [database], "", 200
     try:
-        with catalog_session(session.context.workbench, place) as inside:
-            databases = list(dict.fromkeys([*list_databases(inside), database]))
-            tables, has_more = list_tables(inside, *asked)
-    except NoDatabase:
-        databases = list(databases_of(session.context.workbench, place))
-        problem, status_code = str(NoDatabase(service, database, databases)), 404
+        found, databases = read_with_databases(
+            session.context.workbench, place, lambda inside: list_tables(inside, *asked)
+        )
+        if found is None:
+            problem, status_code = str(NoDatabase(service, database, databases)), 404
     except NotFound:
         raise
     except Error as error:
         problem = str(error)
+    tables, has_more = found or ([], False)
     return page(
         "tables.html",
         session,

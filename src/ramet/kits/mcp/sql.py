@@ -10,10 +10,10 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from ramet.api.schemas.services import Service
-from ramet.errors import Error, Failed, Invalid
+from ramet.errors import Error, Failed
 from ramet.kits.mcp.callers import Caller
 from ramet.workbench.remedies import remedy_for
-from ramet.workbench.statements import PREPARED, prepared_columns, without_prepared
+from ramet.workbench.statements import PREPARED, Complaint, StatementRefused, prepared_columns, without_prepared
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
@@ -111,7 +111,5 @@ def _shown(value: object) -> Any:
 
 def _refusal(error: psycopg.Error) -> Error:
     said = error.diag.message_primary or str(error).strip()
-    code = error.sqlstate or ""
     remedy = remedy_for(error, to_write=_TO_WRITE, for_longer=_FOR_LONGER)
-    where = f", {code}" if code else ""
-    return Invalid("STATEMENT_REFUSED", f"PostgreSQL refused the statement{where}: {said}", remedy)
+    return StatementRefused(Complaint(error.sqlstate or "", said, hint=remedy))
