@@ -4,6 +4,7 @@ import html
 import re
 from datetime import timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from ramet.console.auth.cookies import SESSION
@@ -11,6 +12,7 @@ from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.store.tables import session
+from tests.console.disconnecting import status_of_disconnected
 from tests.console.visitor import Visitor
 
 
@@ -36,6 +38,14 @@ def test_a_link_signs_in_once(visitor: Visitor) -> None:
     visitor.client.cookies.clear()
     assert visitor.client.get(link).status_code == 410
     assert visitor.client.get("/console/").status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/link"])
+def test_a_browser_that_disconnects_while_it_signs_in_is_no_fault(
+    visitor: Visitor, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert status_of_disconnected(visitor.world.runtime.http(), path, {}) == 400
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Visitor) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from litestar import Request, route
+from litestar.datastructures import FormMultiDict
 from litestar.di import NamedDependency, Provide
 from litestar.enums import HttpMethod
 from litestar.exceptions import InternalServerException
@@ -146,12 +147,17 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     return found
 
 
+async def form_of(request: AnyRequest) -> FormMultiDict:
+    """Return the form of a request. Raises Invalid when the browser has disconnected before the end of it."""
+    try:
+        return await request.form()
+    except InternalServerException as error:
+        raise Invalid("FORM_INCOMPLETE", "The form did not arrive as a whole", "Send it again.") from error
+
+
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
     """Return the fields of a form that one of our own pages sent, without surrounding spaces. Raises Forbidden."""
-    try:
-        form = await request.form()
-    except InternalServerException as error:  # the browser has disconnected
-        raise Invalid("FORM_INCOMPLETE", "The form did not arrive as a whole", "Send it again.") from error
+    form = await form_of(request)
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     session.context.csrf.check(session, fields)
     del fields[CSRF_FIELD]

@@ -1,11 +1,9 @@
 """The SQL editor: what it shows, what it refuses, and what the audit says of it."""
 
-import asyncio
 import html
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from ramet.model.rights import Role
 from ramet.workbench.statements import Amount
 from tests.api.world import JsonObject, World
 from tests.audited import entries_of
+from tests.console.disconnecting import status_of_disconnected
 from tests.console.sql.world import KEY, Browser, Server, SqlWorld, prepare
 from tests.servers import postgresql
 
@@ -275,36 +274,8 @@ def test_a_statement_that_catches_its_cancellation_loses_its_session(
 def test_a_browser_that_disconnects_while_it_sends_a_form_is_no_fault(
     admin: Browser, shop: JsonObject, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def receive() -> dict[str, object]:
-        return {"type": "http.disconnect"}
-
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
     path = f"/console/services/{shop['service_id']}/sql"
-    cookies = "; ".join(f"{name}={value}" for name, value in admin.client.cookies.items())
-    headers = [(b"cookie", cookies.encode()), (b"content-type", b"application/x-www-form-urlencoded")]
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "query_string": b"",
-        "headers": headers,
-        "server": ("127.0.0.1", 80),
-        "client": ("127.0.0.1", 1),
-        "extensions": {},
-        "state": {},
-    }
-    app: Any = admin.client.app
-    asyncio.run(app(scope, receive, send))
-    assert sent[0]["status"] == 400
+    assert status_of_disconnected(admin.client.app, path, admin.client.cookies) == 400
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 

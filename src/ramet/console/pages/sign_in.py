@@ -11,7 +11,7 @@ from litestar.params import FromPath
 from ramet import acting
 from ramet.console.auth.cookies import SESSION, delete_sessions, mark_seen, other_tokens, seen_sequence, set_sessions
 from ramet.console.auth.throttle import Attempt
-from ramet.console.context import AnyRequest, ConsoleContext, Context, Fields, SignedIn, read
+from ramet.console.context import AnyRequest, ConsoleContext, Context, Fields, SignedIn, form_of, read
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.control import recording
 from ramet.errors import Unauthorized
@@ -40,7 +40,7 @@ def sign_in_page(request: AnyRequest, context: Context) -> Response[str]:
 @post("/sign-in", status_code=200)
 async def sign_in(request: AnyRequest, context: Context) -> Response[str]:
     """Begin a session for the holder of a key."""
-    form = await request.form()
+    form = await form_of(request)
     next_path = _local(str(form.get("next", _HOME)))
     try:
         key = await _key_of(request, context, form)
@@ -55,7 +55,7 @@ async def sign_in(request: AnyRequest, context: Context) -> Response[str]:
 @post("/link", status_code=201)
 async def make_link(request: AnyRequest, context: Context) -> Response[dict[str, str]]:
     """Return the path of a link that signs in once to a program that holds a key."""
-    form = await request.form()
+    form = await form_of(request)
     try:
         key = await _key_of(request, context, form)
     except _Refused as refused:
