@@ -79,6 +79,10 @@ def test_an_unknown_name_is_answered_with_one_that_is_like_it(terminal: Terminal
         (["service", "create", "q", "--cpu", "3", "--memory", "1"], "--cpu must be a whole number from 10 or 'shared'"),
         (["service", "create", "q", "--pg-version", "9"], "--pg-version must be"),
         (["fork", "mistaken", "--to", "5x"], "--to '5x' cannot be read as a timestamp: Use a time ago such as 5m"),
+        (
+            ["service", "logs", "mistaken", "--since", "5x"],
+            "--since '5x' cannot be read as a timestamp: Use a time ago",
+        ),
         (["fork", "mistaken", "--to", "5m"], "to go back 300 s, wait "),
     ],
 )
