@@ -133,7 +133,7 @@ def create_app(
         after_response=recorder(projects),
     )
     application = Application(
-        route_handlers=[interface, _document_handler(openapi_json(version)), livez, readyz, *beside],
+        route_handlers=[interface, _document_handler(version), livez, readyz, *beside],
         dependencies={
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
@@ -187,17 +187,18 @@ def _wants_json(request: Request[Any, Any, Any]) -> bool:
 
 
 @functools.cache
+@functools.cache
 def openapi_json(version: str) -> bytes:
-    """Return openapi.json as it is served and checked in."""
+    """Return openapi.json as it is served and checked in. It is made once, when it is first read."""
     made = msgspec.json.encode(document(RESOURCES, BASE_PATH, version))
     return msgspec.json.format(made, indent=2) + b"\n"
 
 
-def _document_handler(content: bytes) -> HTTPRouteHandler:
+def _document_handler(version: str) -> HTTPRouteHandler:
     """Return the handler of the document, which needs no credentials."""
 
-    @get(f"{BASE_PATH}/openapi.json")
-    async def openapi() -> Response[bytes]:
-        return Response(content, media_type=MediaType.JSON)
+    @get(f"{BASE_PATH}/openapi.json", sync_to_thread=True)
+    def openapi() -> Response[bytes]:
+        return Response(openapi_json(version), media_type=MediaType.JSON)
 
     return openapi
