@@ -16,7 +16,7 @@ def check_limit(limit: int) -> None:
     """Raise Invalid when a page cannot have so many items."""
     if not 1 <= limit <= LARGEST_PAGE:
         message = f"limit must be between 1 and {LARGEST_PAGE} (got {limit})"
-        raise Invalid("INVALID_LIMIT", message, "Get the items after these with the cursor of the response.")
+        raise Invalid("INVALID_LIMIT", message, "Leave it out, or ask for further pages.")
 
 
 def encode_cursor(position: str) -> str:
