@@ -111,7 +111,7 @@ def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> It
         row = connection.execute("SHOW shared_buffers").fetchone()
     tls = running.paths(service["service_id"]).tls
     settings = [
-        "listen_addresses=127.0.0.1",
+        "listen_addresses=localhost",
         f"shared_buffers={row[0] if row else '32MB'}",
         "ssl=on",
         f"ssl_cert_file={tls / 'server.crt'}",
@@ -125,5 +125,5 @@ def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> It
         ) as connection:
             connection.execute("CREATE ROLE tsdbadmin LOGIN IN ROLE pg_checkpoint")
             connection.execute("CREATE DATABASE tsdb OWNER tsdbadmin")
-        twin = {"endpoint": {"host": "127.0.0.1", "port": means.port}, "initial_password": ""}
+        twin = {"endpoint": {**service["endpoint"], "port": means.port}, "initial_password": ""}
         yield _Asked(twin, data / "postmaster.pid")
