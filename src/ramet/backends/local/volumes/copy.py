@@ -108,6 +108,6 @@ def ensure_room(needed_bytes: int, target: Path) -> None:
     if needed_bytes > free_bytes:
         raise Exhausted(
             "NOT_ENOUGH_DISK",
-            f"A plain copy at {target} needs {needed_bytes:,} bytes and {free_bytes:,} are free."
+            f"A copy at {target} needs {needed_bytes:,} bytes and {free_bytes:,} are free."
             " Free space, or move the data root to XFS or btrfs, where forks share blocks",
         )
