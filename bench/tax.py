@@ -2,7 +2,8 @@
 
 The same statements run in turns in a service and in a server of the same version that initdb made, with checksums,
 whose only settings are the service's size of buffers and its certificate. Both are asked over TLS, by one client that
-does not wait for the disk. The CPU time is that of all processes of the server, the archiver among them.
+does not wait for the disk. Ramet has ended meanwhile: in the pauses of these turns it would take snapshots, and each is
+a checkpoint. The CPU time is that of all processes of the server, the archiver among them.
 """
 
 import re
@@ -66,6 +67,7 @@ def bench_tax(options: Options) -> Report:
             size_mb = (options.sizes or (_SIZE_MB,))[0]
             for server in servers.values():
                 fill(means.programs, server.service, size_mb)
+            running.kill()
             repeats = options.repeats or (_QUICK_REPEATS if options.quick else _REPEATS)
             for workload, arguments in _workloads(options.data).items():
                 turns = (sorted(servers, reverse=turn % 2 == 0) for turn in range(repeats))
