@@ -26,7 +26,7 @@ _STARTERS = frozenset(
     }
 )
 _PROGRAMS = frozenset({"initdb", "postgres", "pgbouncer"})
-_ASKING = frozenset({"-V", "--version", "--describe-config"})
+_ASKING = frozenset({"-C", "-V", "--version", "--describe-config"})
 _OURS = ("tests", "harness", "prove", "bench", "demo")
 
 
