@@ -282,6 +282,18 @@ def test_the_search_filters_services_while_the_user_types(visitor: Visitor, cont
     assert page.url.endswith("?q=paused")
 
 
+def test_a_search_takes_the_place_of_a_refresh_of_the_list(visitor: Visitor, context: BrowserContext) -> None:
+    """Otherwise the answer to the refresh puts another list in place of the one that the search is to replace."""
+    _family(visitor)
+    page = enter(context, visitor.link)
+    refresh = re.compile(r"\?q=&number=")
+    page.route(refresh, lambda _: None, times=1)  # the first one is never answered
+    page.wait_for_event("request", lambda request: refresh.search(request.url) is not None)
+    with page.expect_event("requestfailed"):
+        page.get_by_label("Search services").fill("paused")
+    expect(page.locator("#listing .name")).to_have_text(["preview"])
+
+
 def test_details_stay_open_when_something_changes(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")
