@@ -132,6 +132,25 @@ def test_services_that_have_not_changed_are_not_read(world: World) -> None:
     assert made == [one, other, other]
 
 
+def test_what_was_read_from_another_server_of_the_store_is_read_again(
+    on_both: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def make(service: Any) -> ListedService:
+        made.append(service.id)
+        return listed_service(service)
+
+    listing, project_id = Listing(make), on_both.tenant.project.id
+    known = on_both.ready()["service_id"]
+    for _ in range(2):
+        listing.list_services(on_both.plane, project_id)
+    monkeypatch.setattr(listed_services, "server_of", lambda _: "one that has taken over")
+    for _ in range(2):
+        listing.list_services(on_both.plane, project_id)
+    assert made == [known, known]
+
+
 def test_no_more_is_kept_than_allowed_and_the_list_is_whole_all_the_same(world: World) -> None:
     listing, project_id = Listing(listed_service, most=2), world.tenant.project.id
     known = [world.create(name=f"shop-{n}")["service_id"] for n in range(4)]

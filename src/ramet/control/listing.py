@@ -33,6 +33,7 @@ class Listing(Generic[Made]):
     make: Callable[[Service], Made]
     most: int = 20_000
     _kept: dict[str, tuple[str, Made]] = field(default_factory=dict)
+    _server: str = ""
 
     def list_services(
         self, plane: Plane, project_id: str, after: Position | None = None, limit: int | None = None
@@ -43,6 +44,7 @@ class Listing(Generic[Made]):
         """
         now = plane.clock()
         with plane.store.read() as tx:
+            self._forget_another(listed_services.server_of(tx))
             rows = listed_services.list_marks(
                 tx, project_id, now, now - CURRENT, made_by=plane.only_made_by, after=after, limit=limit
             )
@@ -58,6 +60,11 @@ class Listing(Generic[Made]):
         for number in stale:
             found[number] = fresh.get(rows[number][0])
         return [(each[1], _usage(*row[2:])) for row, each in zip(rows, found, strict=True) if each is not None]
+
+    def _forget_another(self, server: str) -> None:
+        if server != self._server:
+            self._kept.clear()
+            self._server = server
 
     def _read(self, tx: sa.Connection, plane: Plane, project_id: str, stale: list[str]) -> list[tuple[str, Service]]:
         some = None if len(stale) > _MOST_BY_ID else stale

@@ -46,6 +46,17 @@ def _with_marks(mark: sa.ColumnElement[str]) -> sa.Select[Any]:
 _marks = {dialect: _with_marks(mark) for dialect, mark in _MARKS.items()}
 _marked = {dialect: _visible.with_only_columns(mark, *_visible.selected_columns) for dialect, mark in _MARKS.items()}
 
+_SERVER = sa.select(sa.cast(sa.func.pg_postmaster_start_time(), sa.Text()))
+
+
+def server_of(tx: sa.Connection) -> str:
+    """Return what names the server that the store is on, since its start.
+
+    Marks of two servers say nothing about each other: one that has taken over may have lost the newest transactions,
+    and given their versions of rows to others.
+    """
+    return "" if tx.dialect.name == "sqlite" else str(tx.scalar(_SERVER))
+
 
 def list_services(tx: sa.Connection, project_id: str, now: datetime, *, made_by: str | None = None) -> list[Service]:
     """Return the services of a project that clients may see, oldest first, without their reports.
