@@ -85,7 +85,7 @@ class LocalServers:
         paths = self.instances.paths(server.service_id)
         check_boot(paths)
         self.instances.start(server, Phase.CLOSED, first_boot())
-        flush_tree(paths.root, is_written_back=capture.is_prepared(paths))
+        flush_tree(paths.root, written_back=paths.data if capture.is_prepared(paths) else None)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""

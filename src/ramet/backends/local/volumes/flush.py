@@ -15,34 +15,35 @@ from ramet.backends.local.volumes.syscalls import is_xfs, sync_tree, write_back
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def flush_tree(path: Path, *, is_written_back: bool = False) -> None:
+def flush_tree(path: Path, written_back: Path | None = None) -> None:
     """Flush all that is below a directory, while others may add to it and remove from it.
 
-    `is_written_back`: the content of the files in its subdirectory `data` is on disk, and only their metadata may not
-    be. File systems other than XFS are flushed as a whole.
+    `written_back` is a directory below it in which the content of all files is on disk already, and only their metadata
+    may not be. File systems other than XFS are flushed as a whole.
     """
     if not is_xfs(path):
         sync_tree(path)
         return
-    helper_process.call(write_back_all, path, frozenset(("data",)) if is_written_back else frozenset[str]())
+    helper_process.call(write_back_all, path, written_back)
     _flush_log(path)
 
 
-def write_back_all(path: Path, besides: frozenset[str]) -> None:
-    """Write back the content of all files below a directory except the subdirectories `besides`."""
+def write_back_all(path: Path, besides: Path | None) -> None:
+    """Write back the content of all files below a directory except those in the directory `besides`."""
+    left_out = None if besides is None else os.fspath(besides)
     for directory, names, files in os.walk(path):
-        if directory == os.fspath(path):
-            names[:] = [name for name in names if name not in besides]
+        names[:] = [name for name in names if f"{directory}/{name}" != left_out]
         for name in files:
             with contextlib.suppress(FileNotFoundError):
                 _write_back(f"{directory}/{name}")
 
 
 def _write_back(path: str) -> None:
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return
     descriptor = os.open(path, _READ)
     try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            write_back(descriptor)
+        write_back(descriptor)
     finally:
         os.close(descriptor)
 
