@@ -43,7 +43,8 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         is_packed = not driver.shares_blocks
         base = copy(PackingDriver(_newest_packed(paths)) if is_packed else driver, unfinished / _DATA)
         files.write(unfinished / _NOTE, msgspec.json.encode(replace(base, is_packed=is_packed)))
-        flush_tree(unfinished)
+        # A file is written back before its blocks are shared, and nothing writes into the relations of a snapshot.
+        flush_tree(unfinished, unfinished / _DATA / "base" if driver.shares_blocks else None)
         unfinished.rename(final)
         files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)

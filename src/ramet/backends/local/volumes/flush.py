@@ -24,7 +24,10 @@ def flush_tree(path: Path, written_back: Path | None = None) -> None:
     if not is_xfs(path):
         sync_tree(path)
         return
-    helper_process.call(write_back_all, path, written_back)
+    if written_back is None:
+        helper_process.call(write_back_all, path, None)
+    else:  # the few files beside it are not worth waiting for a helper process
+        write_back_all(path, written_back)
     _flush_log(path)
 
 
