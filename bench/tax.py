@@ -2,7 +2,7 @@
 
 The same statements run in turns in a service and in a server of the same version that initdb made, with checksums,
 whose only settings are the service's size of buffers and its certificate. Both are asked over TLS, by one client that
-does not wait for the disk. Ramet has ended meanwhile: in the pauses of these turns it would take snapshots, and each is
+does not wait for the disk. Ramet has ended by then: in the pauses of these turns it would take snapshots, and each is
 a checkpoint. The CPU time is that of all processes of the server, the archiver among them.
 """
 

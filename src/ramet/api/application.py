@@ -187,7 +187,6 @@ def _wants_json(request: Request[Any, Any, Any]) -> bool:
 
 
 @functools.cache
-@functools.cache
 def openapi_json(version: str) -> bytes:
     """Return openapi.json as it is served and checked in. It is made once, when it is first read."""
     made = msgspec.json.encode(document(RESOURCES, BASE_PATH, version))

@@ -33,7 +33,7 @@ def large(sharing: Pool) -> Iterator[Path]:
     [10, 16, 40, 63, 70],
     ids=["within the first piece", "to the first piece", "between", "at the end", "longer than before"],
 )
-def test_a_file_that_is_truncated_or_extended_meanwhile(
+def test_a_file_that_is_truncated_or_extended_during_the_copy(
     large: Path, monkeypatch: pytest.MonkeyPatch, changed_mb: int
 ) -> None:
     """PostgreSQL repeats both from the WAL: what matters is that the rest of the file is right."""

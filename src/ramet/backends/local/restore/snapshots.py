@@ -44,7 +44,7 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         base = copy(PackingDriver(_newest_packed(paths)) if is_packed else driver, unfinished / _DATA)
         files.write(unfinished / _NOTE, msgspec.json.encode(replace(base, is_packed=is_packed)))
         # A file is written back before its blocks are shared, and nothing writes into the relations of a snapshot.
-        flush_tree(unfinished, unfinished / _DATA / "base" if driver.shares_blocks else None)
+        flush_tree(unfinished, None if is_packed else unfinished / _DATA / "base")
         unfinished.rename(final)
         files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)

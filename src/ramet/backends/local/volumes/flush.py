@@ -9,10 +9,9 @@ import os
 import stat
 from pathlib import Path
 
+from ramet.backends.local.host.files import opened
 from ramet.backends.local.volumes import helper_process
 from ramet.backends.local.volumes.syscalls import is_xfs, sync_tree, write_back
-
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def flush_tree(path: Path, written_back: Path | None = None) -> None:
@@ -38,23 +37,16 @@ def write_back_all(path: Path, besides: Path | None) -> None:
         names[:] = [name for name in names if f"{directory}/{name}" != left_out]
         for name in files:
             with contextlib.suppress(FileNotFoundError):
-                _write_back(f"{directory}/{name}")
+                _write_back(Path(directory, name))
 
 
-def _write_back(path: str) -> None:
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        return
-    descriptor = os.open(path, _READ)
-    try:
-        write_back(descriptor)
-    finally:
-        os.close(descriptor)
+def _write_back(path: Path) -> None:
+    if stat.S_ISREG(path.lstat().st_mode):
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+            write_back(descriptor)
 
 
 def _flush_log(path: Path) -> None:
     """Flush what XFS has logged: a file that is made now is its newest change."""
-    descriptor = os.open(path, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
+    with opened(path, os.O_TMPFILE | os.O_WRONLY) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
