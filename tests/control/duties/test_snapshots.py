@@ -1,0 +1,116 @@
+"""When snapshots are taken on schedule, and which are retired."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from ramet.control.duties.snapshots import ScheduledSnapshots
+from ramet.control.plane import utc_now
+from ramet.control.restore import get_restore_window
+from ramet.model.restore_window import RestoreSettings, usual_settings
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot
+from ramet.operations.worker import Worker
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from ramet.store import services, snapshots
+from tests.worlds import World
+
+
+def known_snapshots(world: World, service: Service) -> list[Snapshot]:
+    with world.store.read() as tx:
+        return snapshots.list_snapshots(tx, service.id)
+
+
+def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None:
+    service = world.create()
+    eager = ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0)))
+    eager.take_due()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == 1
+    world.backend.commit(service.id, "row")
+    eager.take_due()
+    eager.take_due()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == 2
+
+
+def test_no_snapshot_is_due_while_the_storage_is_nearly_full(world: World) -> None:
+    service = world.create()
+    eager = ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0)))
+    world.backend.commit(service.id, "row")
+    for warning, wanted in (("The storage has 3 MiB left", 1), (None, 2)):
+        with world.store.write() as tx:
+            services.update_service(tx, service.id, storage_warning=warning)
+        eager.take_due()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
+
+
+def test_a_service_that_came_to_rest_gets_a_snapshot(world: World) -> None:
+    service = world.create()
+    a_minute_later = ScheduledSnapshots(replace(world.plane, clock=lambda: world.plane.clock() + timedelta(seconds=61)))
+    for wanted in (1, 1, 2):
+        if wanted == 1:
+            world.backend.commit(service.id, "row")
+        a_minute_later.take_due()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
+
+
+def test_where_snapshots_are_copies_none_is_due_before_it_saves_as_much_wal_as_it_has_data(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(world.plane.backend.host), "volume_type", lambda _: "copy")
+    service = world.create()
+    first = known_snapshots(world, service)[0]
+    with world.store.write() as tx:
+        snapshots.delete_unheld(tx, service.id, [first.id], "")
+        snapshots.insert_snapshot(tx, replace(first, size_bytes=10**9))
+    window = get_restore_window(world.plane, world.project.id, service.id)
+    assert window.settings.snapshot_wal_bytes == 10**9
+    world.backend.commit(service.id, "row")
+    minutes_later = replace(world.plane, clock=lambda: world.plane.clock() + timedelta(minutes=61))
+    restful = ScheduledSnapshots(replace(minutes_later, restore=usual_settings("copy")))
+    for written, wanted in ((10**9 - 1, 1), (10**9 - 1, 1), (10**9, 2)):
+        monkeypatch.setattr(world.plane.backend.restore, "written_since", lambda *_, written=written: written)
+        restful.take_due()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
+
+
+def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
+    service = world.create()
+    with world.store.write() as tx:
+        first = snapshots.list_snapshots(tx, service.id)[0]
+        for days, name in ((20, "a" * 10), (10, "b" * 10)):
+            old = Snapshot(name, service.id, first.kind, first.taken_at - timedelta(days=days), "0/0", "0/0", 1, 0, 0)
+            snapshots.insert_snapshot(tx, old)
+            world.backend.volumes[service.id].snapshots[name] = ()
+    world.backend.commit(service.id, "row")
+    ScheduledSnapshots(replace(world.plane, restore=RestoreSettings(snapshot_interval_seconds=0))).take_due()
+    world.worker.run_until_idle()
+    kept = {snapshot.id for snapshot in known_snapshots(world, service)}
+    assert "a" * 10 not in kept
+    assert "b" * 10 in kept
+    assert set(world.backend.volumes[service.id].snapshots) == kept
+
+
+def test_a_clock_that_stepped_forward_retires_no_snapshot(world: World) -> None:
+    service, ahead = world.create(), timedelta(days=365)
+    trusted = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), utc_now)
+    stepped = Worker(world.store, all_procedures(trusted, timedelta(days=7)))
+    duty = ScheduledSnapshots(
+        replace(
+            world.plane,
+            restore=RestoreSettings(snapshot_interval_seconds=0),
+            wake=stepped.wake,
+            clock=lambda: utc_now() + ahead,
+        )
+    )
+    for wanted in (2, 3):
+        world.backend.commit(service.id, "row")
+        duty.take_due()
+        stepped.run_until_idle()
+        assert len(known_snapshots(world, service)) == wanted
