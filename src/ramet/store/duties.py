@@ -8,10 +8,16 @@ import sqlalchemy as sa
 from ramet.store.database import Store, epoch_seconds
 from ramet.store.tables import duty
 
+# Built once: a duty is looked up every second.
+_own = duty.c.name == sa.bindparam("own")
+_next_at = sa.select(duty.c.next_at).where(_own)
+_next_at_locked = _next_at.with_for_update()
+_set_next_at = duty.update().where(_own).values(next_at=sa.bindparam("at"))
+
 
 def seconds_until_due(tx: sa.Connection, name: str, seconds: float) -> float:
     """Return how long it is until a duty of that period is due; 0 or less when it is, or was never done."""
-    next_at = tx.scalar(sa.select(duty.c.next_at).where(duty.c.name == name))
+    next_at = tx.scalar(_next_at, {"own": name})
     return 0.0 if next_at is None else _left(next_at, seconds, epoch_seconds(tx))
 
 
@@ -21,14 +27,13 @@ def take(store: Store, name: str, seconds: float) -> bool:
         if seconds_until_due(tx, name, seconds) > 0:
             return False
     with store.write(durable=store.is_postgresql, patient=True) as tx:
-        own = duty.c.name == name
-        next_at = tx.scalar(sa.select(duty.c.next_at).where(own).with_for_update())
+        next_at = tx.scalar(_next_at_locked, {"own": name})
         now = epoch_seconds(tx)  # after the lock: another process's later time is no step of the clock
         if next_at is None:
             return _insert(tx, name, now + seconds)
         is_due = _left(next_at, seconds, now) <= 0
         if is_due:
-            tx.execute(duty.update().where(own).values(next_at=now + seconds))
+            tx.execute(_set_next_at, {"own": name, "at": now + seconds})
         return is_due
 
 
