@@ -3,7 +3,6 @@
 The check reads page headers only; PostgreSQL verifies the checksum of each record.
 """
 
-import mmap
 import re
 import struct
 from collections.abc import Iterator
@@ -116,11 +115,13 @@ def fault_of(path: Path, segment: Segment, system_identifier: int, until_lsn: in
     size = path.stat().st_size
     if size != SEGMENT_BYTES:
         return f"has {size} bytes instead of {SEGMENT_BYTES}"
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-        return _first_page_fault(pages, segment, system_identifier) or _page_fault(pages, segment, until_lsn)
+    count = SEGMENT_BYTES // PAGE_BYTES if until_lsn is None else max(1, -(-(until_lsn - segment.start) // PAGE_BYTES))
+    with path.open("rb") as file:
+        pages = file.read(count * PAGE_BYTES)  # not mapped: a thread that waits for a mapping's page stops all others
+    return _first_page_fault(pages, segment, system_identifier) or _page_fault(pages, segment, until_lsn)
 
 
-def _first_page_fault(pages: mmap.mmap, segment: Segment, system_identifier: int) -> str | None:
+def _first_page_fault(pages: bytes, segment: Segment, system_identifier: int) -> str | None:
     _, info, _, address, _ = _HEADER.unpack_from(pages, 0)
     if not info & _LONG_HEADER_FLAG:
         return "does not begin with the header of a WAL segment"
@@ -134,10 +135,9 @@ def _first_page_fault(pages: mmap.mmap, segment: Segment, system_identifier: int
     return None
 
 
-def _page_fault(pages: mmap.mmap, segment: Segment, until_lsn: int | None) -> str | None:
-    length = SEGMENT_BYTES if until_lsn is None else min(SEGMENT_BYTES, until_lsn - segment.start)
+def _page_fault(pages: bytes, segment: Segment, until_lsn: int | None) -> str | None:
     magic = timeline = blank_at = 0
-    for offset in range(0, length, PAGE_BYTES):
+    for offset in range(0, len(pages), PAGE_BYTES):
         if pages[offset : offset + _HEADER.size] == _BLANK:
             blank_at = blank_at or offset
             continue
