@@ -53,7 +53,7 @@ class Fork(Creation):
     undo_capture = Creation.destroy
 
     def capture(self, work: Work[ForkState]) -> Outcome:
-        found = self.captured(work, self.tools.server(work))
+        found = self.captured(work, self.tools.server(work), self.neutralizes(work))
         if isinstance(found, Wait):
             return found
         captured, base = found
@@ -65,7 +65,13 @@ class Fork(Creation):
 
         return Next("recover", replace(work.state, capture=captured), changes=record)
 
-    def captured(self, work: Work[ForkState], server: Server) -> tuple[Capture, Snapshot | None] | Wait:
+    def neutralizes(self, work: Work[ForkState]) -> bool | None:
+        """Return how the copy will be secured as soon as it runs; None: not at once."""
+        return work.state.quiet
+
+    def captured(
+        self, work: Work[ForkState], server: Server, neutralize: bool | None = None
+    ) -> tuple[Capture, Snapshot | None] | Wait:
         """Copy what was asked for into the volume of `server`; return the base snapshot with it, None without one."""
         if work.state.base_backup_id is not None:
             return self._captured_archived(work, server)
@@ -73,7 +79,7 @@ class Fork(Creation):
         if isinstance(base, Wait):
             return base
         parent = self.tools.service(work.state.parent_id)
-        source = source_of(parent, base.id if base else None, work.state.target)
+        source = source_of(parent, base.id if base else None, work.state.target, neutralize=neutralize)
         progress = self.tools.backend.copies.make(server, source)
         if progress is not None:
             return Wait(0.2, progress)

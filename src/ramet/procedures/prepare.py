@@ -16,7 +16,7 @@ from ramet.model.snapshot import worth_preparing
 from ramet.model.status import Status
 from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, release_holds, seconds_to_rest, server_of
+from ramet.procedures.servers import FORKED_WITHIN, PATIENCE_SECONDS, Steps, release_holds, seconds_to_rest, server_of
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
@@ -53,10 +53,11 @@ class Prepare(Steps):
         self.tools.backend.restore.discard_preparation(work.subject, work.state.snapshot_id)
 
     def _demand(self, service: Service) -> int:
-        """Return how many forks may come at once: as many as came in the last minutes."""
-        since = self.tools.clock() - _LATE
+        """Return how many forks may come at once: as many as came in the last minutes; 0 where none is likely."""
+        now = self.tools.clock()
         with self.tools.store.read() as tx:
-            return max(1, services.count_forks(tx, service.id, since, MOST_SPARES))
+            late = services.count_forks(tx, service.id, now - _LATE, MOST_SPARES)
+            return late or services.count_forks(tx, service.id, now - FORKED_WITHIN, 1)
 
     def _is_wanted(self, work: Work[OneSnapshotState], service: Service) -> bool:
         """Tell whether the service has no operation, and the snapshot is still likely to be copied next."""

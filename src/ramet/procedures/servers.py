@@ -37,6 +37,7 @@ from ramet.store import operations, services
 from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
+FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is likely to be forked again
 MOST_KILLS = 5
 _Result = TypeVar("_Result")
 _Step = Callable[[Any, Work[Any]], Outcome]
@@ -142,12 +143,14 @@ def source_of(
     snapshot_id: str | None = None,
     target: datetime | None = None,
     base_backup_id: str | None = None,
+    *,
+    neutralize: bool | None = None,
 ) -> Source:
     """Return where a backend finds the data of a parent: as it is now, of a snapshot, or rolled forward from one.
 
-    With `base_backup_id` that is in the off-host archive.
+    With `base_backup_id` that is in the off-host archive. `neutralize` is explained there.
     """
-    return Source(server_of(parent), parent.paused, snapshot_id, target, base_backup_id)
+    return Source(server_of(parent), parent.paused, snapshot_id, target, base_backup_id, neutralize)
 
 
 def await_settled(tools: Tools, work: Work[Interrupting] | Work[RestoreState]) -> Wait | None:

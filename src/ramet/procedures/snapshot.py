@@ -9,8 +9,6 @@ retire   no older prepared copies, and no rows of those           -
 sweep    no files of them, and no WAL older than the window       -
 """
 
-from datetime import timedelta
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -20,11 +18,9 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import Steps, Tools, release_holds, submit_preparation, take_snapshot
+from ramet.procedures.servers import FORKED_WITHIN, Steps, Tools, release_holds, submit_preparation, take_snapshot
 from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
-
-_FORKED_WITHIN = timedelta(days=7)
 
 
 class TakeSnapshot(Steps):
@@ -75,7 +71,7 @@ class TakeSnapshot(Steps):
     def _end(self, tx: sa.Connection, work: Work[SnapshotState]) -> None:
         release_holds(tx, work)
         is_by_hand = work.state.kind is SnapshotKind.MANUAL
-        if is_by_hand or services.count_forks(tx, work.subject, self.tools.clock() - _FORKED_WITHIN, 1):
+        if is_by_hand or services.count_forks(tx, work.subject, self.tools.clock() - FORKED_WITHIN, 1):
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
     def undo_take(self, work: Work[SnapshotState]) -> None:

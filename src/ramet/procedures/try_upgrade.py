@@ -57,6 +57,9 @@ class TryUpgrade(Fork):
 
     name = ProcedureName.TRY_UPGRADE
 
+    def neutralizes(self, work: Work[Any]) -> None:
+        """Secure the copy after its upgrade, and not before."""
+
     def capture(self, work: Work[Any]) -> Outcome:
         found = super().capture(work)
         if isinstance(found, Next) and isinstance(found.state, TryUpgradeState):

@@ -140,10 +140,12 @@ def fork(
     target: datetime | None = None,
     *,
     paused: bool = False,
+    neutralize: bool | None = None,
 ) -> Forked:
-    """Fork a service up to the proof of its stop point; it stays closed to clients."""
+    """Fork a service up to the proof of its stop point; it stays closed to clients, and is not secured yet."""
     child = new_server(backend.instances)
-    captured = backend.restore.capture(child, Source(parent, paused, snapshot_id, target))
+    source = Source(parent, paused, snapshot_id, target, neutralize=neutralize)
+    captured = backend.restore.capture(child, source)
     assert captured is not None
     return Forked(child, captured, run_fork(backend, child, captured))
 

@@ -52,8 +52,9 @@ class Restore(Protocol):
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:
         """Make the newest snapshot quick to fork; None when it is, a text that changes while it is being prepared.
 
-        As many as `spares` forks, 1 to MOST_SPARES, find all done when they come at once. Raises Failed when the
-        snapshot cannot be recovered. A backend on which every fork takes as long returns None at once.
+        As many as `spares` forks, up to MOST_SPARES, find all done when they come at once; with 0 no fork is likely.
+        Raises Failed when the snapshot cannot be recovered. A backend on which every fork takes as long returns None at
+        once.
         """
 
     def discard_preparation(self, service_id: str, snapshot_id: str) -> None:

@@ -100,6 +100,7 @@ class Source:
     With `base_backup_id` all of it comes from the off-host archive, and nothing of the parent is needed: that base
     backup, rolled forward to the last commit at or before `target`; without one to the last commit that the archive
     has. The archive is known to have everything that was committed until `target`.
+    `neutralize` is what `Servers.secure` will be asked for, which may have been done in advance; None: nothing.
     """
 
     parent: Server
@@ -107,6 +108,7 @@ class Source:
     snapshot_id: str | None = None
     target: datetime | None = None
     base_backup_id: str | None = None
+    neutralize: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.restore import capture, fetched, snapshots
+from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots, warm_copy
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
@@ -96,7 +96,10 @@ class LocalServers:
 
         A server of a fork whose jobs were held back by its first start is started once more: they run from now on.
         """
-        found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
+        paths = self.instances.paths(server.service_id)
+        found = None if is_new else secured_copy.complete(paths, server, neutralize=neutralize)
+        if found is None:
+            found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
         if not is_new and has_workers(self.instances.features(server)):
             self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
             self.instances.start(server, Phase.CLOSED)
@@ -159,6 +162,7 @@ class LocalServers:
         self.driver.remove_tree(capture.unfinished_of(paths))
         cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
+        warm_copy.drop_all(self.driver, paths)
         snapshots.drop_all(self.driver, paths)
         if paths.root.exists():
             shutil.rmtree(paths.root)

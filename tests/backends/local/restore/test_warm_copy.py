@@ -21,9 +21,9 @@ from tests.backends.local.segments import overwrite
 pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
 
 
-def prepared(backend: LocalBackend, parent: Server) -> str:
+def prepared(backend: LocalBackend, parent: Server, spares: int = 0) -> str:
     snapshot_id, _ = snapshot(backend, parent)
-    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, spares) is None)
     return snapshot_id
 
 
@@ -100,10 +100,10 @@ def test_a_killed_preparation_continues(backend: LocalBackend, parent: Server) -
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
     unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
-    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.0, 1) is not None
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.0, 0) is not None
     os.kill(processes_in(unfinished)[0], signal.SIGKILL)
     eventually(lambda: not processes_in(unfinished))
-    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
@@ -114,7 +114,7 @@ def test_a_snapshot_that_cannot_be_recovered_is_reported(backend: LocalBackend, 
     (segment,) = (data / "pg_wal").glob("0*")
     overwrite(segment, 0xD0, bytes(8192 - 0xD0))
     with pytest.raises(Failed, match="damaged at"):
-        eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
+        eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None)
     backend.restore.discard_preparation(parent.service_id, snapshot_id)
     assert {path.name for path in snapshots.directory_of(paths, snapshot_id).iterdir()} == {
         "data",
@@ -144,14 +144,14 @@ def test_forks_that_come_at_once_find_a_spare_each(backend: LocalBackend, parent
     if backend.pool.driver.atomic:
         pytest.skip("a copy costs no more than a move here")
     append(backend, parent, 1)
-    snapshot_id = prepared(backend, parent)
+    snapshot_id = prepared(backend, parent, 1)
     progress = backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3)
     assert progress == "1 of 3 spare copies are still to be created"
     assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
     inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id)}
     assert len(inodes) == 3
     with ThreadPoolExecutor(3) as clients:
-        forks = list(clients.map(lambda _: fork(backend, parent, snapshot_id).server, range(3)))
+        forks = list(clients.map(lambda _: fork(backend, parent, snapshot_id, neutralize=True).server, range(3)))
     assert {paths_of(backend, forked).data.stat().st_ino for forked in forks} == inodes
     assert [rows_of(backend, forked) for forked in forks] == [[1]] * 3
     assert not spares(backend, parent, snapshot_id)
@@ -171,11 +171,11 @@ def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: Local
 
 
 def spares(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
-    return list(snapshots.directory_of(paths_of(backend, parent), snapshot_id).glob("spare-*"))
+    return list(snapshots.directory_of(paths_of(backend, parent), snapshot_id).glob("*spare-*"))
 
 
 def prepared_again(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
-    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None
+    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None
     return spares(backend, parent, snapshot_id)
 
 
@@ -201,7 +201,7 @@ def test_a_prepared_copy_that_is_removed_during_copying_is_not_used(backend: Loc
     for spare in spares(backend, parent, snapshot_id):
         backend.pool.driver.remove_tree(spare)
     removing = _Removing(backend, parent, snapshot_id)
-    assert warm_copy.capture(removing, paths, snapshot_id, target) is None  # type: ignore[arg-type]
+    assert warm_copy.capture(removing, paths, snapshot_id, target, parent, None) is None  # type: ignore[arg-type]
     assert not target.exists()
     assert not is_prepared(fork(backend, parent, snapshot_id).capture)
 

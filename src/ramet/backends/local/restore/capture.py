@@ -88,11 +88,11 @@ class Capturing:
             if source.paused:
                 return captured(copy_stopped(self.driver, installation, parent, data))
             if not down:
-                return self._copy_serving(parent, data)
+                return self._copy_serving(child, source, parent, data)
             newest = snapshots.newest(parent)
             return RollForward(self.driver, installation, parent, newest, _THE_END, paused=False, down=True).into(data)
         if source.target is None:
-            return self._copy_snapshot(parent, source.snapshot_id, data)
+            return self._copy_snapshot(child, source, source.snapshot_id, data)
         rolling = RollForward(self.driver, installation, parent, source.snapshot_id, source.target, source.paused, down)
         return rolling.into(data)
 
@@ -133,15 +133,16 @@ class Capturing:
             files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
         return replace(made, facts=made.facts | {FETCHED: fetched.facts_of(state)})
 
-    def _copy_serving(self, parent: ServicePaths, data: Path) -> Capture:
+    def _copy_serving(self, child: Server, source: Source, parent: ServicePaths, data: Path) -> Capture:
         """Copy a running server, or its newest snapshot if nothing was written since."""
         unchanged = _unchanged_since(parent)
         if unchanged is None:
             return captured(copy_running(self.driver, parent, data))
-        return self._copy_snapshot(parent, unchanged, data)
+        return self._copy_snapshot(child, source, unchanged, data)
 
-    def _copy_snapshot(self, parent: ServicePaths, snapshot_id: str, data: Path) -> Capture:
-        prepared = warm_copy.capture(self.driver, parent, snapshot_id, data)
+    def _copy_snapshot(self, child: Server, source: Source, snapshot_id: str, data: Path) -> Capture:
+        parent = self.instances.paths(source.parent.service_id)
+        prepared = warm_copy.capture(self.driver, parent, snapshot_id, data, child, source.neutralize)
         if prepared is not None:
             return prepared
         base = snapshots.copy_data(self.driver, parent, snapshot_id, data)

@@ -1,33 +1,30 @@
 """Prepared copies of snapshots: recovered and cleanly shut down, so that a fork starts without recovery.
 
 The record of a prepared copy is written last and removed first: a fork that still finds it after copying has copied all
-of it.
-
-A spare is a copy of the prepared copy that the next fork only has to move. It is never flushed to disk, and is valid
-only until the host is rebooted. There are as many spares as forks are requested at once.
+of it. Where forks are likely, there is a secured copy of it too (`secured_copy`), and as many spares as forks are
+requested at once.
 """
 
-import errno
 import json
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.interface.values import MOST_SPARES, Capture, Server
+from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.restore import recovery, snapshots
+from ramet.backends.local.restore import recovery, secured_copy, snapshots
 from ramet.backends.local.restore.base_backup import Base, captured
+from ramet.backends.local.restore.secured_copy import Secured
 from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.restore.spares import Spares
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
 from ramet.backends.local.wal.segment import segment_at
-from ramet.machine.processes import boot_id
 from ramet.model.snapshot import lsn_number
 
 # In a capture's facts: it is a copy of a prepared copy.
@@ -57,26 +54,26 @@ def prepare(
     The caller keeps the snapshot from being removed. One call creates one of the `spares`. Raises Failed when the
     snapshot cannot be recovered. Concurrent calls, in any process, wait for each other.
     """
-    paths, directory = _places(instances, server, snapshot_id)
+    paths = instances.paths(server.service_id)
+    directory = snapshots.directory_of(paths, snapshot_id)
     base = snapshots.base_of(paths, snapshot_id)
     if base.clean:
         return None
     with _locked(directory):
-        return _prepare(instances, driver, server, base, directory, timeout_seconds, spares)
+        if _noted(directory) is None:
+            progress = _recover(instances, driver, server, base, directory, timeout_seconds)
+            if progress is not None:
+                return progress
+        if spares and secured_copy.make(instances, driver, server, directory / _TREE):
+            return secured_copy.spares_in(directory).add(driver, spares)
+        return _spares_in(directory).add(driver, max(1, spares))
 
 
-def _prepare(
-    instances: Instances,
-    driver: Driver,
-    server: Server,
-    base: Base,
-    directory: Path,
-    timeout_seconds: float,
-    spares: int,
+def _recover(
+    instances: Instances, driver: Driver, server: Server, base: Base, directory: Path, timeout_seconds: float
 ) -> str | None:
+    """Make the prepared copy; return None when it is complete, else a text that changes with the progress."""
     paths = instances.paths(server.service_id)
-    if _noted(directory) is not None:
-        return _add_spare(driver, directory, spares)
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
         snapshots.copy_data(driver, paths, directory.name, unfinished)
@@ -91,27 +88,7 @@ def _prepare(
     flush_tree(directory)
     note = _Prepared(control.checkpoint_lsn, control.timeline, control.system_identifier, facts["last_commit_time"])
     files.write(directory / _NOTE, json.dumps(asdict(note)))
-    return _add_spare(driver, directory, spares)
-
-
-def _add_spare(driver: Driver, directory: Path, wanted: int) -> str | None:
-    """Create one more spare if moving is faster than copying, and remove invalid ones; say how many are missing."""
-    places = _places_of_spares(directory)
-    _drop_spares(driver, directory, besides=places)
-    missing = [] if driver.atomic else [place for place in places[:wanted] if not place.exists()]
-    if missing:
-        driver.clone_tree(directory / _TREE, missing[0])
-    return f"{len(missing) - 1} of {wanted} spare copies are still to be created" if len(missing) > 1 else None
-
-
-def _drop_spares(driver: Driver, directory: Path, besides: Sequence[Path] = ()) -> None:
-    for path in directory.glob(f"{_SPARE}*"):
-        if path not in besides:
-            driver.remove_tree(path)
-
-
-def _places_of_spares(directory: Path) -> list[Path]:
-    return [directory / f"{_SPARE}{boot_id()}-{number}" for number in range(MOST_SPARES)]
+    return None
 
 
 def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
@@ -120,10 +97,17 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
     if not directory.is_dir():
         return
     with _locked(directory):
+        secured_copy.drop(driver, paths, directory)
         (directory / _NOTE).unlink(missing_ok=True)
         for name in (_TREE, _UNFINISHED):
             driver.remove_tree(directory / name)
-        _drop_spares(driver, directory)
+        _spares_in(directory).drop(driver)
+
+
+def drop_all(driver: Driver, paths: ServicePaths) -> None:
+    """Remove the prepared copies of all snapshots of a service. May run twice."""
+    for directory in paths.snapshots.iterdir() if paths.snapshots.is_dir() else ():
+        drop(driver, paths, directory.name)
 
 
 def _locked(directory: Path) -> AbstractContextManager[None]:
@@ -131,45 +115,40 @@ def _locked(directory: Path) -> AbstractContextManager[None]:
     return files.locked(directory, flags=os.O_DIRECTORY)
 
 
-def capture(driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path) -> Capture | None:
-    """Fill the new tree `data` from the prepared copy of a snapshot; None when there is none."""
+def capture(
+    driver: Driver, paths: ServicePaths, snapshot_id: str, data: Path, child: Server, neutralize: bool | None
+) -> Capture | None:
+    """Fill the new tree `data` from the prepared copy of a snapshot, secured in advance if the child is one that fits.
+
+    With `neutralize` None it will not be secured as a fork. None when there is no prepared copy.
+    """
     directory = snapshots.directory_of(paths, snapshot_id)
-    found = _noted(directory)
-    if found is None:
+    prepared, secured = _noted(directory), secured_copy.fitting(directory, child, neutralize)
+    if prepared is None:
         return None
+    spares = _spares_in(directory) if secured is None else secured_copy.spares_in(directory)
     try:
-        _move_or_copy(driver, directory, data)
+        spares.take(driver, data)
     except FileNotFoundError:
         return None
-    if _noted(directory) != found:
+    if _noted(directory) != prepared or (secured is not None and secured_copy.noted(directory) != secured):
         driver.remove_tree(data)
         return None
+    _check_checkpoint(data, prepared if secured is None else secured)
+    secured_copy.note(data.parent, secured)
+    facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
+    return Capture(None, {**facts, "clean": True, PREPARED: True, "last_commit_time": prepared.last_commit_time})
+
+
+def _check_checkpoint(data: Path, found: _Prepared | Secured) -> None:
     segment = segment_at(found.timeline, found.checkpoint_lsn)
     check_segment(
         data / WAL_DIRECTORY / segment.name, segment, found.system_identifier, lsn_number(found.checkpoint_lsn)
     )
-    facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
-    return Capture(None, {**facts, "clean": True, PREPARED: True, "last_commit_time": found.last_commit_time})
 
 
-def _move_or_copy(driver: Driver, directory: Path, data: Path) -> None:
-    for spare in _places_of_spares(directory):
-        try:
-            spare.rename(data)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if error.errno == errno.EXDEV:  # the fork has another quota
-                break
-            raise
-        else:
-            return
-    driver.clone_tree(directory / _TREE, data)
-
-
-def _places(instances: Instances, server: Server, snapshot_id: str) -> tuple[ServicePaths, Path]:
-    paths = instances.paths(server.service_id)
-    return paths, snapshots.directory_of(paths, snapshot_id)
+def _spares_in(directory: Path) -> Spares:
+    return Spares(directory / _TREE, _SPARE)
 
 
 def _noted(directory: Path) -> _Prepared | None:

@@ -299,6 +299,10 @@ class Instances:
         """Write the configuration files of a server, which the next start or reload reads."""
         paths = self.paths(server.service_id)
         self.make_sockets(paths)
+        self.write_files(server, paths, phase)
+
+    def write_files(self, server: Server, paths: ServicePaths, phase: Phase) -> None:
+        """Write the configuration files of a server, whose directories exist, to other paths than a service has."""
         for path, text in self._configuration(server, paths, phase):
             self._put(path, text)
 

@@ -87,14 +87,15 @@ def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -
     }
 
 
-def disable_telemetry(connection: Connection) -> None:
-    """Remove the settings by which tenants have enabled the telemetry of TimescaleDB."""
-    connection.execute(
+def disable_telemetry(connection: Connection) -> bool:
+    """Remove the settings by which tenants have enabled the telemetry of TimescaleDB; tell whether there were any."""
+    changed = connection.execute(
         "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
         " WHERE lower(setting) NOT LIKE 'timescaledb.telemetry%')"
         " WHERE lower(setconfig::text) LIKE '%timescaledb.telemetry%'"
     )
     connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
+    return changed.rowcount > 0
 
 
 def _neutralize_one(connection: Connection) -> _Neutralized:

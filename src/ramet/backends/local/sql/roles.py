@@ -75,6 +75,14 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret, wal_level: WalLeve
         ) from error
 
 
+def replace_verifier(paths: ServicePaths, earlier: Secret, verifier: Secret) -> bool:
+    """Change the admin's verifier if it is the earlier one; tell whether it has the new one now. May run again."""
+    query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s AND rolpassword = ANY(%s)"
+    wanted = (verifier.reveal(), ADMIN_ROLE, [earlier.reveal(), verifier.reveal()])
+    with connections.connect_inside(paths) as connection:
+        return connection.execute(query, wanted).rowcount == 1
+
+
 def admin_has(paths: ServicePaths, password: Secret) -> bool:
     """Tell whether this is the admin's password; False when the server does not accept connections."""
     query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"

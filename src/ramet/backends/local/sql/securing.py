@@ -1,5 +1,6 @@
 """A fork's own credentials, and what keeps it from acting on the world outside: for any server of PostgreSQL."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ramet.backends.interface.values import Server
@@ -7,6 +8,8 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, logins, mover, neutralization, read_only_access, roles, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import DATABASE
+
+_NEUTRALIZED = ("user_mappings", "jobs", "telemetry")  # what a report has of a neutralized fork only
 
 
 def secure_fork(
@@ -27,10 +30,20 @@ def secure_fork(
             found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
             found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
             found["settings_removed"] = reset_closing_settings(connection)
-            if neutralize:
-                neutralization.disable_telemetry(connection)
+            if neutralize and neutralization.disable_telemetry(connection):
+                found["telemetry"] = "disabled"
             found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
         return found, connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+
+
+def has_neutralized(found: Mapping[str, Any]) -> bool:
+    """Tell whether `secure_fork` found anything to neutralize: without that it would not have done less."""
+    return any(found.get(name) for name in ("prepared_transactions", *_NEUTRALIZED))
+
+
+def without_neutralization(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `secure_fork` returns when it does not neutralize, and there is nothing to neutralize."""
+    return {name: value for name, value in found.items() if name not in _NEUTRALIZED}
 
 
 def secure_moved(paths: ServicePaths, server: Server) -> bool:
