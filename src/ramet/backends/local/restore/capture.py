@@ -6,7 +6,6 @@ is valid only until the host is rebooted.
 """
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,10 +57,7 @@ class Capturing:
             unfinished = unfinished_of(paths)
             self.driver.remove_tree(unfinished)
             try:
-                with ThreadPoolExecutor(1, "prepare") as executor:
-                    prepared = executor.submit(self.instances.prepare, child)
-                    made = self._build(child, source, unfinished)
-                prepared.result()
+                made = self._build(child, source, unfinished)
             except Unavailable:
                 return None
             if source.parent.upstream is not None:

@@ -113,13 +113,15 @@ class Instances:
         The first start of a fork needs `configuration.first_boot()` as overrides.
         """
         paths = self.paths(server.service_id)
-        if postgres.running(paths) is not None:
-            return
-        self._limit_storage(paths)
-        self.prepare(server)
-        self.write_configuration(server, phase)
-        pid = postgres.start(paths, self._installation(server), self.account, overrides)
-        self.limits.apply(server.service_id, server.size, [pid])
+        if phase is not Phase.CLOSED:
+            self.prepare(server)
+        if postgres.running(paths) is None:
+            self._limit_storage(paths)
+            self.write_configuration(server, phase)
+            pid = postgres.start(paths, self._installation(server), self.account, overrides)
+            self.limits.apply(server.service_id, server.size, [pid])
+        if phase is Phase.CLOSED:  # it has no TLS until it is opened, so the certificate is made while it starts
+            self.prepare(server)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Wait for a starting server for at most `timeout_seconds`. Raises Failed, with its log, when it died."""
