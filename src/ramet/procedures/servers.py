@@ -1,5 +1,6 @@
 """What the procedures share: their tools, and steps that several of them take."""
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -48,7 +49,8 @@ class Tools:
     """What a procedure works with. `rest` is how long work that can wait leaves a new fork alone.
 
     `preparation_rest` is how long the preparation of a snapshot waits: the first client of a new service needs the CPU
-    more. `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`.
+    more. `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`. `stopwatch`
+    returns seconds since some moment, and no clock that steps changes them.
     """
 
     store: Store
@@ -57,6 +59,7 @@ class Tools:
     rest: timedelta = timedelta(seconds=10)
     retention_clock: Callable[[], datetime] | None = None
     preparation_rest: timedelta = timedelta(seconds=0.3)
+    stopwatch: Callable[[], float] = time.monotonic
 
     def service(self, service_id: str) -> Service:
         """Return a service's row; it exists as long as an operation names it."""
@@ -233,10 +236,11 @@ def seconds_to_rest(tools: Tools, service: Service) -> float:
 
 
 def submit_snapshot(tx: sa.Connection, service_id: str, kind: SnapshotKind, name: str | None = None) -> str:
-    """Submit a snapshot, which holds its service until it is taken; return the snapshot's id."""
+    """Submit a snapshot, which holds its service until it is taken; return its id, which is the operation's, too."""
     snapshot_id = new_id()
     state = SnapshotState(snapshot_id=snapshot_id, kind=kind, name=name)
-    services.add_hold(tx, service_id, submit(tx, ProcedureName.SNAPSHOT, service_id, state))
+    submit(tx, ProcedureName.SNAPSHOT, service_id, state, operation_id=snapshot_id)
+    services.add_hold(tx, service_id, snapshot_id)
     return snapshot_id
 
 

@@ -31,11 +31,12 @@ class TakeSnapshot(Steps):
     def take(self, work: Work[SnapshotState]) -> Outcome:
         if self.tools.backend.copies.are_needed():
             return Done(changes=lambda tx: release_holds(tx, work))
+        begun = self.tools.stopwatch()
         taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
         if isinstance(taken, Wait):
             self._give_way(work)
             return taken
-        return Next("retire", changes=lambda tx: snapshots.insert_snapshot(tx, taken))
+        return Next("retire", self._timed(work, begun), lambda tx: snapshots.insert_snapshot(tx, taken))
 
     def _give_way(self, work: Work[SnapshotState]) -> None:
         """Raise Failed when what works on the service waits for this, and so nothing starts the server again."""
@@ -48,6 +49,7 @@ class TakeSnapshot(Steps):
             if any(holder != work.operation_id for holder in services.holders(tx, work.subject)):
                 return Done(changes=lambda tx: self._end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
+        begun = self.tools.stopwatch()
         _unprepare_older(self.tools, known)
         settings = self.tools.service(work.subject).settings
         reach = settings_of(settings, RestoreSettings(window_days=self.window.days)).window
@@ -56,17 +58,22 @@ class TakeSnapshot(Steps):
         unneeded = [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]
         return Next(
             "sweep",
-            replace(work.state, retired=tuple(unneeded)),
+            replace(self._timed(work, begun), retired=tuple(unneeded)),
             changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
         )
 
     def sweep(self, work: Work[SnapshotState]) -> Outcome:
         with self.tools.store.read() as tx:
             kept = snapshots.list_snapshots(tx, work.subject)
+        begun = self.tools.stopwatch()
         for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
             self.tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
         _discard_wal(self.tools, work.subject, kept)
-        return Done(changes=lambda tx: self._end(tx, work))
+        return Done(self._timed(work, begun), lambda tx: self._end(tx, work))
+
+    def _timed(self, work: Work[SnapshotState], begun: float) -> SnapshotState:
+        """Return the state with the time since `begun` added: waiting for a worker or the server is not a cost."""
+        return replace(work.state, seconds=work.state.seconds + self.tools.stopwatch() - begun)
 
     def _end(self, tx: sa.Connection, work: Work[SnapshotState]) -> None:
         release_holds(tx, work)

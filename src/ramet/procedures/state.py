@@ -307,12 +307,13 @@ class DeleteReplicasState(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotState(Struct, frozen=True, kw_only=True):
-    """`retired` are the snapshots whose files are to be removed."""
+    """`retired` are the snapshots whose files are to be removed. `seconds` is how long the steps before took."""
 
     snapshot_id: str
     kind: SnapshotKind
     name: str | None = None
     retired: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class OneSnapshotState(Struct, frozen=True, kw_only=True):

@@ -135,12 +135,19 @@ _RELEASE = _RECORD.values(run_at=sa.case((_is_to_be_undone, _NOW), else_=sa.bind
 )
 
 
-def submit(tx: sa.Connection, procedure: str, step: str, subject: str, state: Mapping[str, Any]) -> str:
+def submit(
+    tx: sa.Connection,
+    procedure: str,
+    step: str,
+    subject: str,
+    state: Mapping[str, Any],
+    operation_id: str | None = None,
+) -> str:
     """Add an operation that is due at once, and return its id; workers of other processes on PostgreSQL are notified.
 
     Wake the own worker after the commit.
     """
-    operation_id, now, actor = new_id(), epoch_seconds(tx), acting.actor()
+    operation_id, now, actor = operation_id or new_id(), epoch_seconds(tx), acting.actor()
     tx.execute(
         operation.insert(),
         {
