@@ -11,7 +11,7 @@ from harness.waiting import eventually
 from ramet.control.archive import set_archive
 from ramet.control.duties.archive import OffHostArchive
 from ramet.control.plane import utc_now
-from ramet.control.restore import list_snapshots
+from ramet.control.restore import list_snapshots, take_snapshot
 from ramet.errors import Failed
 from ramet.model.archive import is_archived
 from ramet.model.service import status_of
@@ -33,6 +33,18 @@ def test_a_service_without_disk_space_is_shown_as_read_only_with_the_remedy(visi
     visitor.world.runtime.schedule.perform_due()
     assert "The storage has 7 MiB left. Delete services." in visitor.see(page)
     assert "READ-ONLY" in visitor.see("/console/")
+
+
+def test_a_service_shows_until_when_its_next_snapshot_is_postponed(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    page, plane = f"/console/services/{service.id}", visitor.world.runtime.plane
+    taken = take_snapshot(plane, service.project_id, service.id, "by hand")
+    visitor.world.runtime.worker.run_until_idle()
+    assert "The last snapshot took long" not in visitor.see(page)
+    with visitor.world.runtime.store.write() as tx:
+        tx.execute(operation.update().where(operation.c.id == taken.id).values(state={"seconds": 30.0}))
+    assert "The last snapshot took long, so the next one is taken" in visitor.see(page)
 
 
 def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

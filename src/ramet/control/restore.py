@@ -1,7 +1,7 @@
 """The verbs over the restore window of a service, its settings, and snapshots."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import sqlalchemy as sa
@@ -25,6 +25,7 @@ from ramet.model.restore_window import (
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest, rollable
 from ramet.model.status import Status
+from ramet.procedures.postponed import next_snapshot_at
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState, SnapshotState
@@ -45,9 +46,11 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
-    gaps = gaps_of(plane, service.id, known)
-    settings = settings_in_force(plane, service, newest(known))
-    return restore_window(known, gaps, settings, plane.clock(), archive_of(plane, service))
+        last = newest(known)
+        next_at = None if last is None else next_snapshot_at(tx, last)
+    gaps, now = gaps_of(plane, service.id, known), plane.clock()
+    window = restore_window(known, gaps, settings_in_force(plane, service, last), now, archive_of(plane, service))
+    return replace(window, next_snapshot_at=next_at) if next_at is not None and now < next_at else window
 
 
 def settings_in_force(plane: Plane, service: Service, last: Snapshot | None) -> RestoreSettings:

@@ -7,11 +7,12 @@ import pytest
 from harness.waiting import eventually
 from ramet.control.duties.archive import OffHostArchive
 from ramet.model.timestamps import rfc3339
+from ramet.store.tables import operation
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 
-def test_the_restore_window_and_snapshots_are_shown(terminal: Terminal) -> None:
+def test_the_restore_window_and_snapshots_are_shown(terminal: Terminal, world: World) -> None:
     terminal.made("service", "create", "past")
     window = terminal.made("service", "window", "past")
     assert (window["gaps"], len(window["snapshots"])) == ([], 1)
@@ -19,6 +20,11 @@ def test_the_restore_window_and_snapshots_are_shown(terminal: Terminal) -> None:
     taken = terminal.ramet("service", "snapshot", "past", "--name", "by hand").out.split()[-1]
     assert "by hand" in terminal.ramet("service", "snapshots", "past").out
     eventually(lambda: {one["status"] for one in terminal.made("service", "snapshots", "past")} == {"AVAILABLE"})
+    assert "took long" not in terminal.ramet("service", "window", "past").out
+    with world.runtime.store.write() as tx:
+        tx.execute(operation.update().where(operation.c.id == taken).values(state={"seconds": 30.0}))
+    assert "took long" in terminal.ramet("service", "window", "past").out
+    assert "next_snapshot_at" in terminal.made("service", "window", "past")
     assert terminal.ramet("service", "snapshot", "past", "--delete", taken).code == 0
     eventually(lambda: taken not in [one["id"] for one in terminal.made("service", "snapshots", "past")])
 

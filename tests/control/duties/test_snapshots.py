@@ -1,13 +1,16 @@
 """When snapshots are taken on schedule, and which are retired."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.plane import utc_now
-from ramet.control.restore import get_restore_window
+from ramet.control.requests import ForkRequest
+from ramet.control.restore import get_restore_window, take_snapshot
+from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot
@@ -21,6 +24,77 @@ from tests.worlds import World
 def known_snapshots(world: World, service: Service) -> list[Snapshot]:
     with world.store.read() as tx:
         return snapshots.list_snapshots(tx, service.id)
+
+
+EAGER = RestoreSettings(snapshot_interval_seconds=0)
+
+
+def take_costly(
+    world: World, service: Service, monkeypatch: pytest.MonkeyPatch, seconds: float, act: str = "take_snapshot"
+) -> None:
+    """Take a snapshot on schedule of which one act takes so many seconds."""
+    passed, restore, quick = [0.0], world.backend.restore, getattr(world.backend.restore, act)
+
+    def slow(*arguments: object) -> object:
+        passed[0] += seconds
+        return quick(*arguments)
+
+    tools = Tools(world.store, world.backend, utc_now, timedelta(0), stopwatch=lambda: passed[0])
+    world.backend.commit(service.id, "row")
+    ScheduledSnapshots(replace(world.plane, restore=EAGER)).take_due()
+    with monkeypatch.context() as patched:
+        patched.setattr(restore, act, slow)
+        Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
+    assert passed[0] == seconds
+
+
+@pytest.mark.parametrize("act", ["take_snapshot", "discard_wal"])
+@pytest.mark.parametrize(("seconds", "later", "wanted"), [(1.0, 0, 3), (30.0, 599, 2), (30.0, 601, 3)])
+def test_after_a_costly_snapshot_the_next_one_is_due_when_twenty_times_as_long_has_passed(
+    world: World, monkeypatch: pytest.MonkeyPatch, act: str, seconds: float, later: float, wanted: int
+) -> None:
+    service = world.create()
+    take_costly(world, service, monkeypatch, seconds, act)
+    world.backend.commit(service.id, "row")
+    ahead = replace(world.plane, restore=EAGER, clock=lambda: utc_now() + timedelta(seconds=later))
+    ScheduledSnapshots(ahead).take_due()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == wanted
+
+
+def test_the_window_says_until_when_the_next_snapshot_is_postponed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+    take_costly(world, service, monkeypatch, 30.0)
+    last = known_snapshots(world, service)[-1]
+    for seconds, wanted in ((599, last.taken_at + timedelta(seconds=600)), (601, None)):
+        now = last.taken_at + timedelta(seconds=seconds)
+        later = replace(world.plane, clock=partial(datetime.fromtimestamp, now.timestamp(), UTC))
+        assert get_restore_window(later, world.project.id, service.id).next_snapshot_at == wanted
+
+
+def test_a_clock_that_went_back_makes_a_snapshot_due_after_a_costly_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+    take_costly(world, service, monkeypatch, 30.0)
+    ScheduledSnapshots(replace(world.plane, clock=lambda: utc_now() - timedelta(seconds=30))).take_due()
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == 3
+
+
+def test_snapshots_that_somebody_waits_for_are_not_postponed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    take_costly(world, service, monkeypatch, 30.0)
+    world.backend.commit(service.id, "newest")
+    held = world.backend.values(world.fork(service).id)
+    last = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(last.id) == held == ["row", "newest"]
+    before = len(known_snapshots(world, service))
+    take_snapshot(world.plane, world.project.id, service.id, "by hand")
+    world.worker.run_until_idle()
+    assert len(known_snapshots(world, service)) == before + 1
 
 
 def test_a_snapshot_is_due_only_when_something_was_written(world: World) -> None:

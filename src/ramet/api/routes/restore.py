@@ -70,6 +70,7 @@ def _window_shape(window: RestoreWindow) -> schemas.RestoreWindow:
         snapshot_interval_seconds=settings.snapshot_interval_seconds,
         snapshot_wal_bytes=settings.snapshot_wal_bytes,
         archive=None if held is None else schemas.ArchiveWindow(held.earliest, held.latest),
+        next_snapshot_at=window.next_snapshot_at or msgspec.UNSET,
     )
 
 

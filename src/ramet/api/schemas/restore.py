@@ -60,6 +60,7 @@ class RestoreWindow(Struct, frozen=True):
 
     What only the off-host archive has takes longer: its data is downloaded.
     Where the clock went back, a time occurred twice; it means the last occurrence.
+    Before next_snapshot_at no snapshot is taken on schedule, because the last one took long; else it is absent.
     """
 
     earliest: OptionalTimestamp
@@ -71,6 +72,7 @@ class RestoreWindow(Struct, frozen=True):
     snapshot_interval_seconds: int
     snapshot_wal_bytes: int
     archive: ArchiveWindow | None
+    next_snapshot_at: Timestamp | UnsetType = UNSET
 
 
 class RestoreSettings(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,7 @@
 """The restore window of a service with its snapshots and timeline. Pages work even when the host cannot report it."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from ramet.console.views.timeline import Timeline, draw, shown_period
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
@@ -22,6 +23,7 @@ class RestoreView:
     pending: list[PendingSnapshot] = field(default_factory=list)
     settings: RestoreSettings = field(default_factory=RestoreSettings)
     problem: str = ""
+    next_snapshot_at: datetime | None = None
 
     @property
     def newest(self) -> Snapshot | None:
@@ -39,7 +41,7 @@ def restore_view(plane: Plane, service: Service, span_seconds: int | None = None
         listed = list_snapshots(plane, service.project_id, service.id)
         pending = [one for one in listed if isinstance(one, PendingSnapshot)]
         timeline = draw(window, _volumes(plane, service, window, span_seconds), span_seconds)
-        return RestoreView(timeline, snapshots, pending, window.settings)
+        return RestoreView(timeline, snapshots, pending, window.settings, next_snapshot_at=window.next_snapshot_at)
     except NotFound:
         raise
     except (Error, OSError) as error:

@@ -10,8 +10,9 @@ from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import is_sparing
 from ramet.model.service import Service, status_of
-from ramet.model.snapshot import SnapshotKind, newest
+from ramet.model.snapshot import Snapshot, SnapshotKind, newest
 from ramet.model.status import Status
+from ramet.procedures.postponed import next_snapshot_at
 from ramet.procedures.servers import submit_snapshot
 from ramet.store import operations, services, snapshots
 
@@ -32,6 +33,7 @@ class ScheduledSnapshots:
     def take_due(self) -> None:
         """Submit a snapshot of each service for which one is due: by time, by WAL, or because writing has stopped.
 
+        After one that took long, the next one is due later (ramet.model.cadence).
         None while the storage is nearly full: a snapshot would keep what tenants drop to make room. None at all where
         the storage takes no snapshots.
         """
@@ -54,12 +56,20 @@ class ScheduledSnapshots:
         if not written:
             return False
         self._written[service.id] = written
+        return self._is_reason_enough(service, last, written) and not self._is_postponed(last)
+
+    def _is_reason_enough(self, service: Service, last: Snapshot, written: int) -> bool:
         due = settings_in_force(self.plane, service, last)
         age_seconds = (self.plane.clock() - last.taken_at).total_seconds()
         if written >= due.snapshot_wal_bytes or age_seconds >= due.snapshot_interval_seconds:
             return True
         has_stopped_writing = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
         return has_stopped_writing and not is_sparing(self.plane.backend.host.volume_type(), service.settings)
+
+    def _is_postponed(self, last: Snapshot) -> bool:
+        with self.plane.store.read() as tx:
+            earliest = next_snapshot_at(tx, last)
+        return earliest is not None and self.plane.clock() < earliest
 
     def _has_clock_gone_back(self) -> bool:
         """Tell whether the clock was set back since the last call."""
