@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store import services, snapshots
+from ramet.store.operations import UNDER_WAY
+from ramet.store.tables import operation, operation_event
 from tests.worlds import World, make_world
 
 NOW, LAST_SNAPSHOT = (ForkRequest(strategy) for strategy in (ForkStrategy.NOW, ForkStrategy.LAST_SNAPSHOT))
@@ -136,6 +139,41 @@ def test_forks_of_other_times_and_of_long_ago_have_nothing_prepared(world: World
         services.update_service(tx, old.id, created_at=old.created_at - timedelta(days=8))
     snapshot(world, service)
     assert backend.prepared == set()
+
+
+def test_a_snapshot_is_prepared_later_if_snapshots_and_the_last_preparation_took_long(
+    world: World, backend: PreparingBackend
+) -> None:
+    service = world.create()
+    world.fork(service)
+    snapshot(world, service)
+    with world.store.write() as tx:
+        tx.execute(operation_event.update().where(operation_event.c.step == "prepare").values(seconds=30.0))
+    quick = snapshot(world, service)
+    assert backend.prepared == {quick}
+
+    ticks = count(0, 10)
+    slow = Tools(world.store, backend, utc_now, timedelta(0), stopwatch=lambda: float(next(ticks)))
+    world.backend.commit(service.id, "row")
+    submit_scheduled(world.plane, service.id)
+    Worker(world.store, all_procedures(slow, timedelta(days=7))).run_until_idle()
+    newest = known(world, service)[-1]
+    assert backend.prepared == set()
+    fork = world.fork(service, LAST_SNAPSHOT)
+    assert world.backend.values(fork.id) == world.backend.values(service.id)
+    assert backend.prepared == set()
+
+    for seconds, wanted in ((599, set()), (601, {newest})):
+        run_later(world, timedelta(seconds=seconds))
+        assert backend.prepared == wanted
+
+
+def run_later(world: World, ahead: timedelta) -> None:
+    """Run all operations as if so much time had passed."""
+    with world.store.write() as tx:
+        tx.execute(operation.update().where(UNDER_WAY).values(run_at=0.0))
+    tools = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), preparation_rest=timedelta(0))
+    Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
 
 
 def test_as_many_forks_as_came_of_late_are_prepared_for(world: World, backend: PreparingBackend) -> None:

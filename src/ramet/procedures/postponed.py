@@ -1,11 +1,13 @@
-"""Until when snapshots on schedule are postponed, because the last one took long."""
+"""Until when snapshots on schedule and their preparation are postponed, because the last ones took long."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from ramet.model.cadence import rest_after
+from ramet.model.cadence import USUAL_SECONDS, rest_after
+from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot
+from ramet.model.timestamps import time_left
 from ramet.store import operations
 
 
@@ -13,6 +15,18 @@ def next_snapshot_at(tx: sa.Connection, last: Snapshot) -> datetime | None:
     """Return when the next snapshot on schedule is taken at the earliest; None if `last` took as long as usual."""
     rest = rest_after(_seconds_of(tx, last.id))
     return last.taken_at + rest if rest else None
+
+
+def time_until_preparation(tx: sa.Connection, service_id: str, snapshot_id: str, now: datetime) -> timedelta:
+    """Return how long a snapshot is not prepared yet.
+
+    The history of preparations is read only where the snapshot took long: a template that is forked all day has a
+    long one.
+    """
+    if not rest_after(_seconds_of(tx, snapshot_id)):
+        return timedelta(0)
+    last = operations.last_costly(tx, service_id, ProcedureName.PREPARE, "prepare", USUAL_SECONDS)
+    return timedelta(0) if last is None else time_left(last.at, rest_after(last.seconds), now)
 
 
 def _seconds_of(tx: sa.Connection, snapshot_id: str) -> float:

@@ -4,7 +4,8 @@ step      leaves behind                                          undo
 rest      a hold on the service, which does not delay forks      -
 prepare   a recovered copy of the snapshot, and spare copies     undo_prepare
 
-It ends as soon as somebody wants to stop, resize or delete the service.
+It ends as soon as somebody wants to stop, resize or delete the service. After a preparation that took long, `rest`
+waits until preparations take a small share of the time (ramet.model.cadence).
 """
 
 from datetime import timedelta
@@ -16,11 +17,13 @@ from ramet.model.snapshot import worth_preparing
 from ramet.model.status import Status
 from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.postponed import time_until_preparation
 from ramet.procedures.servers import FORKED_WITHIN, PATIENCE_SECONDS, Steps, release_holds, seconds_to_rest, server_of
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
 _LATE = timedelta(minutes=10)
+_LOOK_SECONDS = 60.0  # whether a newer snapshot has replaced this one
 
 
 class Prepare(Steps):
@@ -36,6 +39,12 @@ class Prepare(Steps):
         seconds = max(seconds_to_rest(self.tools, service), left)
         if seconds > 0:
             return Wait(seconds, "the new service is left alone")
+        with self.tools.store.read() as tx:
+            snapshot_id, now = work.state.snapshot_id, self.tools.clock()
+            left = time_until_preparation(tx, work.subject, snapshot_id, now).total_seconds()
+        if left > 0:
+            pause = min(left, _LOOK_SECONDS)
+            return Wait(pause, f"the last preparation took long; the next one begins in {left:.0f} s")
         return Next("prepare", changes=lambda tx: services.add_hold(tx, work.subject, work.operation_id))
 
     def prepare(self, work: Work[OneSnapshotState]) -> Outcome:

@@ -356,6 +356,20 @@ def events_of(tx: sa.Connection, operation_ids: Collection[str]) -> dict[str, tu
     return found
 
 
+def last_costly(tx: sa.Connection, subject: str, procedure: str, step: str, least_seconds: float) -> Event | None:
+    """Return the last time that a step of a procedure on a subject was done and took more than so many seconds."""
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
+    done = (operation_event.c.step == step) & (operation_event.c.outcome == "DONE")
+    query = (
+        operation_event.select()
+        .where(operation_event.c.operation_id == operation.c.id, same, done, operation_event.c.seconds > least_seconds)
+        .order_by(operation_event.c.at.desc())
+        .limit(1)
+    )
+    row = tx.execute(query).one_or_none()
+    return None if row is None else msgspec.convert(values_of(row), Event)
+
+
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to run."""
     unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= _NOW, sa.not_(known.matches))

@@ -21,6 +21,8 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, restore_warning
+from ramet.procedures.spec import submit
+from ramet.procedures.state import OneSnapshotState
 from ramet.store import metrics, operations
 from ramet.store.tables import operation
 from tests.worlds import World
@@ -51,6 +53,14 @@ def test_a_drill_verifies_the_newest_restorable_time_and_leaves_nothing(world: W
     assert before < proven.last_verified_at < datetime.now(UTC)
     assert world.leftovers() == []
     assert service_shape(proven).metadata.last_proven_restore == proven.last_verified_at
+
+
+def test_a_preparation_that_rests_does_not_hold_up_drills(world: World) -> None:
+    service = world.create()
+    with world.store.write() as tx:
+        resting = submit(tx, ProcedureName.PREPARE, service.id, OneSnapshotState(snapshot_id="a" * 10))
+        tx.execute(operation.update().where(operation.c.id == resting).values(run_at=operation.c.run_at + 3600))
+    assert drill(world, service).last_verified_at is not None
 
 
 def test_a_drill_waits_until_the_host_has_room_for_its_server(world: World) -> None:

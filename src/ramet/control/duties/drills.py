@@ -16,6 +16,7 @@ from ramet.store import operations, services
 
 EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
+_WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
 _log = logging.getLogger(__name__)
 
 
@@ -23,7 +24,7 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
     """Submit the drill that has been due longest, unless any other work is under way."""
     with plane.change() as tx:
         due = [service for service in services.claimed_services(tx) if _is_due(plane, service, every)]
-        if not due or operations.is_busy(tx):
+        if not due or operations.is_busy(tx, _WORK):
             return
         chosen = min(due, key=_last_drill)
         state = DrillState(drill_id=new_id(), is_off_host=_is_turn_of_archive(plane, chosen))
