@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ramet.client.transport import Answer
+from ramet.client.http_connection import Answer
 
 
 @dataclass(frozen=True)

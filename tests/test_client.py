@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from ramet.client import ApiError, Client, TimedOut, WaitFailed
+from ramet.client.http_connection import Answer
 from ramet.client.life_spans import Keeping
-from ramet.client.transport import Answer, HttpTransport
+from ramet.client.transport import HttpTransport
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ramet.client import ApiError, Client
-from ramet.client.transport import Answer
+from ramet.client.http_connection import Answer
 from ramet.endpoints import BASE_PATH
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy

@@ -62,6 +62,54 @@ def test_a_connection_that_the_server_may_be_about_to_close_is_not_used_again(mo
         assert [transport.request("GET", "/x", None, {}).content for _ in range(2)] == [b"[]", b"[]"]
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n1\r\n]\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nX-Early: 1\r\n\r\n" + OK,
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]",
+        b"HTTP/1.0 200 OK\r\nX-Length: unknown\r\n\r\n[]",
+    ],
+    ids=["chunks", "an early response", "a connection that ends", "a content without a length"],
+)
+def test_a_response_is_read_in_each_form_of_http(response: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(response[:40])
+        connection.sendall(response[40:])
+
+    with server(answer, answer) as address, closing(HttpTransport(address, 30)) as transport:
+        for _ in range(2):
+            found = transport.request("POST", "/x", b"{}", {})
+            assert (found.status, found.content, "x-early" in found.headers) == (200, b"[]", False)
+            for one, _since in transport._idle:
+                select.select([one.sock], [], [])
+
+
+@pytest.mark.parametrize("response", [OK[:-1], OK[:20], b"SSH-2.0-OpenSSH\r\n", b"\x15\x03\x01"])
+def test_what_is_no_whole_response_is_an_error(response: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(response)
+
+    with (
+        server(answer) as address,
+        closing(HttpTransport(address, 30)) as transport,
+        pytest.raises(ConnectionError, match="The server"),
+    ):
+        transport.request("GET", "/x", None, {})
+
+
+def test_what_follows_a_response_is_no_part_of_it() -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(OK + b"nonsense")
+
+    with server(answer) as address, closing(HttpTransport(address, 30)) as transport:
+        assert transport.request("GET", "/x", None, {}).content == b"[]"
+        assert transport._idle == []
+
+
 def test_a_server_that_hangs_up_is_named() -> None:
     with (
         server(lambda connection: None) as address,

@@ -12,7 +12,7 @@ from litestar.testing import TestClient
 from ramet.api.routes import poolers
 from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
-from ramet.client.transport import Answer
+from ramet.client.http_connection import Answer
 from ramet.control.protection import set_protection
 from ramet.control.services import delete_service, get_service, list_services
 from ramet.endpoints import BASE_PATH

@@ -3,7 +3,6 @@
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from http.client import HTTPException
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -12,7 +11,8 @@ import msgspec
 
 from ramet.api.schemas.shared import ErrorBody
 from ramet.client.errors import ApiError, TimedOut
-from ramet.client.transport import Answer, HttpTransport, Transport, checked_address
+from ramet.client.http_connection import Answer
+from ramet.client.transport import HttpTransport, Transport, checked_address
 from ramet.errors import Invalid, Unavailable
 from ramet.model.passwords import Secret
 
@@ -117,7 +117,7 @@ class Connection:
             answer = self._transport.request(method, path, content, headers)
         except TimeoutError as error:
             raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", "Try again.") from error
-        except (OSError, HTTPException) as error:
+        except OSError as error:
             raise Unavailable(
                 "SERVER_UNREACHABLE",
                 f"No Ramet answers at {self.base_url}",

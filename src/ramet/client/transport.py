@@ -1,42 +1,32 @@
-"""Requests over HTTP/1.1 on connections that stay open, by the standard library.
+"""Requests over HTTP/1.1 on connections that stay open.
 
 A fork takes little longer than the import of a larger HTTP library, and these requests need nothing of it.
 """
 
+from __future__ import annotations
+
 import select
-import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult, urlsplit
 
+from ramet.client.http_connection import Answer, HttpConnection
 from ramet.errors import Invalid
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 # `ramet up` closes a connection that was idle for 5 seconds; a request that meets that moment would be lost.
 _LONGEST_IDLE_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A response; the names of its headers are lower-case."""
-
-    status: int
-    content: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The content as text."""
-        return self.content.decode(errors="replace")
+_PORTS = {"http": 80, "https": 443}
 
 
 class Transport(Protocol):
     """Sends requests to one server. May be shared between threads."""
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Send a request. Raises TimeoutError, and OSError or HTTPException when no server answers."""
+        """Send a request. Raises TimeoutError, and OSError when no server answers."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -50,48 +40,50 @@ class HttpTransport:
         self._address = urlsplit(checked_address(base_url))
         self._timeout_seconds = timeout_seconds
         self._tls = verification(ca) if self._address.scheme == "https" else None
-        self._idle: list[tuple[HTTPConnection, float]] = []
+        host = self._address.netloc.rpartition("@")[2]
+        self._host = {"Host": host if host.isascii() else host.encode("idna").decode(), "Accept-Encoding": "identity"}
+        self._idle: list[tuple[HttpConnection, float]] = []
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Send a request. Raises TimeoutError, and OSError or HTTPException when no server answers."""
+        """Send a request. Raises TimeoutError, and OSError when no server answers."""
         connection = self._connection()
         try:
-            connection.request(method, self._address.path + path, body, dict(headers))
-            response = connection.getresponse()
-            content = response.read()
-        except (OSError, HTTPException):
+            answer = connection.request(method, self._address.path + path, {**self._host, **headers}, body)
+        except BaseException:
             connection.close()
             raise
-        self._idle.append((connection, time.monotonic()))
-        return Answer(response.status, content, {name.lower(): value for name, value in response.getheaders()})
+        if connection.keeps_open:
+            self._idle.append((connection, time.monotonic()))
+        else:
+            connection.close()
+        return answer
 
     def close(self) -> None:
         """Close the connections."""
         while self._idle:
             self._idle.pop()[0].close()
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> HttpConnection:
         while self._idle:
             connection, since = self._idle.pop()
-            is_young = time.monotonic() - since < _LONGEST_IDLE_SECONDS
-            if is_young and connection.sock is not None and not _was_closed(connection):
+            if time.monotonic() - since < _LONGEST_IDLE_SECONDS and not _was_closed(connection):
                 return connection
             connection.close()
-        host, port = self._address.hostname or "", self._address.port
-        if self._tls is None:
-            return HTTPConnection(host, port, timeout=self._timeout_seconds)
-        return HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self._tls)
+        host, port = self._address.hostname or "", self._address.port or _PORTS[self._address.scheme]
+        return HttpConnection(host, port, self._timeout_seconds, self._tls)
 
 
-def _was_closed(connection: HTTPConnection) -> bool:
+def _was_closed(connection: HttpConnection) -> bool:
     """Tell whether the server has ended an idle connection: there is something to read, although nothing was asked."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
-def verification(ca: str) -> ssl.SSLContext:
+def verification(ca: str) -> SSLContext:
     """Return what servers are verified with: an authority as PEM or, where that is "", those that browsers know."""
+    import ssl  # most commands speak to this host, without TLS
+
     try:
         return ssl.create_default_context(cadata=ca or None)
     except (ssl.SSLError, ValueError) as error:

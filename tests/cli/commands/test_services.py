@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from ramet.backends.interface.values import Server
-from ramet.client.transport import Answer, HttpTransport
+from ramet.client.http_connection import Answer
+from ramet.client.transport import HttpTransport
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 

@@ -3,7 +3,6 @@
 import os
 import sys
 import webbrowser
-from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -71,7 +70,7 @@ def _ask(origin: str, found: Credentials) -> str:
     transport = HttpTransport(origin, _SECONDS, found.ca)
     try:
         answer = transport.request("POST", "/console/link", form.encode(), headers)
-    except (OSError, HTTPException) as error:
+    except OSError as error:
         raise Unavailable(
             "SERVER_UNREACHABLE", f"No Ramet answers at {origin}", f"Start one with 'ramet up'. ({error})"
         ) from error
