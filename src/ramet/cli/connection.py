@@ -2,7 +2,6 @@
 
 from ramet.api.schemas.shared import Endpoint
 from ramet.endpoints import ADMIN, DATABASE, connection_uri, is_loopback
-from ramet.machine.tls import refuses_tls
 
 
 def connection_string(
@@ -15,4 +14,6 @@ def connection_string(
 
 def speaks_tls(endpoint: Endpoint) -> bool:
     """Tell whether clients must use TLS: always, except for an endpoint on loopback that refuses it."""
+    from ramet.machine.tls import refuses_tls  # few commands need it, and ssl is slow to import
+
     return not (is_loopback(endpoint.host) and refuses_tls(endpoint.host, endpoint.port))

@@ -29,7 +29,7 @@ from ramet.client.vpcs import Vpcs
 from ramet.client.waiting import Waiting
 from ramet.client.warm_forks import WarmForkPools
 from ramet.model.fork import ForkStrategy
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 
 __all__ = ["ApiError", "Client", "ForkStrategy", "Keeping", "Secret", "TimedOut", "WaitFailed"]
 

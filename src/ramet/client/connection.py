@@ -1,7 +1,7 @@
 """One project through one API key: sending requests, reading answers, and turning refusals into errors."""
 
 import re
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
@@ -14,7 +14,7 @@ from ramet.client.errors import ApiError, TimedOut
 from ramet.client.http_connection import Answer
 from ramet.client.transport import HttpTransport, Transport, checked_address
 from ramet.errors import Invalid, Unavailable
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 
 _LONGEST_WAIT_SECONDS = 20
 _NEXT = re.compile(r'<([^>]*)>; *rel="?next')
@@ -45,7 +45,7 @@ class Connection:
         self.project_id = project_id
         self.ca = ca
         self.longest_wait_seconds = min(_LONGEST_WAIT_SECONDS, int(timeout_seconds / 2))
-        self._authorization = "Basic " + b64encode(f"{public_key}:{secret}".encode()).decode()
+        self._authorization = "Basic " + b2a_base64(f"{public_key}:{secret}".encode(), newline=False).decode()
         self._transport = transport or HttpTransport(self.base_url, timeout_seconds, ca)
 
     def __enter__(self) -> Self:

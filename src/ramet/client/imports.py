@@ -7,7 +7,7 @@ from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection, given, source_fields
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 from ramet.model.service_type import ServiceType
 
 

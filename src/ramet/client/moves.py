@@ -8,7 +8,7 @@ from ramet.api import schemas
 from ramet.client.connection import Connection, given
 from ramet.client.errors import TimedOut
 from ramet.client.polling import poll
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 from ramet.model.status import OperationStatus
 
 

@@ -8,7 +8,7 @@ from ramet.api.schemas.shared import Success
 from ramet.client.connection import Connection, given
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 from ramet.model.service_type import ServiceType
 from ramet.model.wal_level import WalLevel
 

@@ -1,32 +1,27 @@
-"""Passwords and their SCRAM verifiers (RFC 5802, RFC 7677), and a type for secrets that does not print."""
+"""Passwords and their SCRAM verifiers (RFC 5802, RFC 7677)."""
 
 import base64
 import hashlib
 import hmac
 import secrets
 import string
-from dataclasses import dataclass
 
 from ramet.model.saslprep import prepared
+from ramet.model.secret import Secret
+
+__all__ = [
+    "Secret",
+    "derived_password",
+    "is_password_of",
+    "new_password",
+    "scram_verifier",
+    "unusable_verifier",
+]
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 24
 _ITERATIONS = 4096
 _VERIFIER_PARTS = 5
-
-
-@dataclass(frozen=True)
-class Secret:
-    """A text that must reach no log, error or listing. `reveal()` is the only way to it."""
-
-    _text: str
-
-    def __repr__(self) -> str:
-        return "Secret('***')"
-
-    def reveal(self) -> str:
-        """Return the text itself."""
-        return self._text
 
 
 def new_password() -> Secret:

@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ramet.api.schemas.shared import Body, Identifier, Name, Timestamp
 from ramet.model.keys import LONGEST_OVERLAP_SECONDS, ApiKey
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS
-from ramet.model.passwords import Secret
 from ramet.model.rights import Role
+from ramet.model.secret import Secret
 
 _AMOUNT = {"minimum": 0}
 PublicKey = Annotated[str, Meta(pattern="^RK[A-Z0-9]{18}$")]

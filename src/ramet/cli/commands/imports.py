@@ -18,7 +18,7 @@ from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.user_files.source_passwords import find_source_password
 from ramet.client import Client
 from ramet.errors import Error, Invalid
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 from ramet.model.service_type import ServiceType
 
 _MIB = 1024**2

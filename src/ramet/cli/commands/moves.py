@@ -19,7 +19,7 @@ from ramet.cli.user_files.credentials import read_authority, read_credentials
 from ramet.cli.user_files.passwords import find_password, save_password
 from ramet.client import Client
 from ramet.errors import Invalid, NotFound
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import rfc3339
 

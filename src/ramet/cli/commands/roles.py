@@ -15,7 +15,8 @@ from ramet.cli.user_files.passwords import find_password_of, passwords_path
 from ramet.client import Client
 from ramet.endpoints import ADMIN, address
 from ramet.errors import Failed, NotFound
-from ramet.model.passwords import Secret, new_password, scram_verifier
+from ramet.model.passwords import new_password, scram_verifier
+from ramet.model.secret import Secret
 
 
 @dataclass(frozen=True)

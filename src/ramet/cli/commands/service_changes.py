@@ -13,7 +13,8 @@ from ramet.cli.user_files.passwords import forget_password, passwords_path, save
 from ramet.client import Client
 from ramet.model.environment import Environment
 from ramet.model.high_availability import MOST_STANDBYS
-from ramet.model.passwords import Secret, new_password
+from ramet.model.passwords import new_password
+from ramet.model.secret import Secret
 
 
 @service_command("rename")

@@ -8,7 +8,7 @@ from ramet.cli.user_files.credentials import Credentials, config_path, read_cred
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed, Invalid, Unauthorized
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 
 _log = logging.getLogger(__name__)
 

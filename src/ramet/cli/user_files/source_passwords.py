@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ramet.errors import Invalid
-from ramet.model.passwords import Secret
+from ramet.model.secret import Secret
 
 _FIELD = re.compile(r"((?:[^:\\]|\\.)*)(?::|$)")
 
