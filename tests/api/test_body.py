@@ -11,7 +11,7 @@ import ramet.api
 from ramet.api.body import parse
 from ramet.api.schemas.forks import ForkServiceCreate
 from ramet.api.schemas.metrics import MetricsSeriesRequest
-from ramet.api.schemas.services import ServiceCreate
+from ramet.api.schemas.service_bodies import ServiceCreate
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
 from tests.api.world import bodies

@@ -10,7 +10,8 @@ from ramet import __version__
 from ramet.api.application import openapi_json
 from ramet.api.schemas.account import IdentifyUser, Logout, TrackEvent
 from ramet.api.schemas.forks import ForkServiceCreate
-from ramet.api.schemas.services import Service, ServiceCreate
+from ramet.api.schemas.service_bodies import ServiceCreate
+from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import ErrorBody
 from ramet.endpoints import BASE_PATH
 from tests.api.world import World, bodies

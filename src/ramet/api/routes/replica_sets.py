@@ -7,7 +7,7 @@ from ramet.api.parameters import SetId
 from ramet.api.responses import OF_SERVICE, ServicePath, accept, accept_deletion, answer, change, empty, read, router_of
 from ramet.api.routes.poolers import WAIT_SECONDS, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
-from ramet.api.schemas.services import ResizeInput, SetEnvironmentInput
+from ramet.api.schemas.service_bodies import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import Success
 from ramet.api.shapes import replica_set_shape
 from ramet.control import poolers

@@ -43,12 +43,10 @@ from ramet.api.responses import (
 from ramet.api.schemas.following import ServiceFollow
 from ramet.api.schemas.imports import ServiceImport
 from ramet.api.schemas.life_spans import KeptBody
-from ramet.api.schemas.services import (
+from ramet.api.schemas.service_bodies import (
     Addon,
     ExtensionsInput,
-    ExtensionUpdate,
     ResizeInput,
-    Service,
     ServiceCreate,
     ServiceRename,
     ServiceTypeWanted,
@@ -56,6 +54,7 @@ from ramet.api.schemas.services import (
     SetHAReplicaInput,
     UpdatePasswordInput,
 )
+from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
 from ramet.api.shapes import service_shape
 from ramet.control import services

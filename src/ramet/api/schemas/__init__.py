@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         replication,
         restore,
         restores,
+        service_bodies,
         services,
         settings,
         shared,

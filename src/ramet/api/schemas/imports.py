@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ramet.api.schemas.life_spans import KeptBody
-from ramet.api.schemas.services import ServiceTypeWanted
+from ramet.api.schemas.service_bodies import ServiceTypeWanted
 from ramet.api.schemas.shared import Cpu, Memory, Name, Tag
 from ramet.imports.findings import Effect
 
