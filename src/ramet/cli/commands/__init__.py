@@ -12,7 +12,6 @@ from click.exceptions import NoSuchCommand
 from ramet import __version__
 from ramet.cli.ui.exit_codes import run
 
-_COLLECT_AFTER = 50_000
 # A module is imported when one of its commands is used: `ramet service list` needs no server code.
 _SERVICE_COMMANDS = {
     "archive": "commands.archive:show_archive",
@@ -186,7 +185,6 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(_COLLECT_AFTER)  # what a command has imported is no garbage, and looking for some takes its time
     code = run(lambda: cli.main(prog_name="ramet", standalone_mode=False))
-    gc.freeze()  # nor is anything looked through at the end
+    gc.freeze()  # nothing is looked through at the end
     sys.exit(code)
