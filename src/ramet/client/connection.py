@@ -17,7 +17,7 @@ from ramet.errors import Invalid, Unavailable
 from ramet.model.secret import Secret
 
 _LONGEST_WAIT_SECONDS = 20
-_NEXT = re.compile(r'<([^>]*)>; *rel="?next')
+_NEXT = r'<([^>]*)>; *rel="?next'
 _Answer = TypeVar("_Answer")
 
 
@@ -86,7 +86,7 @@ class Connection:
         while following is not None:
             answer = self.send("GET", following)
             yield self._decoded(answer, shape)
-            found = _NEXT.search(answer.headers.get("link", ""))
+            found = re.search(_NEXT, answer.headers.get("link", ""))
             following = None if found is None else f"{path.partition('?')[0]}?{urlsplit(found[1]).query}"
 
     def _decoded(self, answer: Answer, shape: type[_Answer]) -> _Answer:

@@ -41,7 +41,9 @@ class HttpConnection:
     def __init__(self, host: str, port: int, timeout_seconds: float, tls: SSLContext | None) -> None:
         """Connect. Raises OSError."""
         self.keeps_open = True
-        self.sock = socket.create_connection((host, port), timeout_seconds)
+        # Python imports what encodes IDNA for each name of the type str.
+        name = host.encode() if host.isascii() else host
+        self.sock = socket.create_connection((name, port), timeout_seconds)  # type: ignore[arg-type]
         try:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:

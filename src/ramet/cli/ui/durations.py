@@ -14,9 +14,9 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
-_TIME_OF_DAY = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?", re.ASCII)
-_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", re.ASCII)
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
+_TIME_OF_DAY = r"(?a)\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
+_DATE_AND_TIME = r"(?a)\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
+_PART = r"(?a)\s*(\d+(?:\.\d+)?)\s*([a-z]+)"
 
 
 class Duration(click.ParamType[float]):
@@ -36,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 def parse_duration(text: str) -> float | None:
     """Return the seconds that a text like 90s, 1h30m or '10 minutes' names, or None if it is not a duration."""
-    parts = list(_PART.finditer(text.strip()))
+    parts = list(re.finditer(_PART, text.strip()))
     if not parts or "".join(part.group() for part in parts) != text.strip():
         return None
     if any(part[2] not in _UNITS for part in parts):
@@ -61,10 +61,10 @@ def absolute_time(text: str, now: datetime) -> str:
 def _local(text: str, now: datetime) -> datetime | None:
     """Return a time without a zone in that of this host, or None for any other text."""
     try:
-        if _TIME_OF_DAY.fullmatch(text):
+        if re.fullmatch(_TIME_OF_DAY, text):
             last = datetime.combine(now.astimezone().date(), time.fromisoformat(text)).astimezone()
             return last if last <= now else (last.replace(tzinfo=None) - timedelta(days=1)).astimezone()
-        found = datetime.fromisoformat(text) if _DATE_AND_TIME.match(text) else None
+        found = datetime.fromisoformat(text) if re.match(_DATE_AND_TIME, text) else None
     except ValueError:
         return None
     return found.astimezone() if found is not None and found.tzinfo is None else None

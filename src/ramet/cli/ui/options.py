@@ -1,15 +1,16 @@
 """Options and arguments that several commands share, and how a SERVICE argument finds its service."""
 
+from __future__ import annotations
+
 import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from ramet.api.schemas.services import Service
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, find_credentials
@@ -20,6 +21,9 @@ from ramet.ids import is_id
 from ramet.likeness import suggestion
 from ramet.model.environment import Environment
 from ramet.model.wal_level import WalLevel
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 @dataclass
@@ -53,7 +57,7 @@ class Parent(Protocol):
 
 Named = TypeVar("Named", bound=HasName)
 _COMPLETION_SECONDS = 2.0
-_WORD = re.compile(r"[\w.-]+")  # what a shell takes as it is
+_WORD = r"[\w.-]+"  # what a shell takes as it is
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 ENVIRONMENT = click.Choice(Environment, case_sensitive=False)
@@ -192,6 +196,8 @@ def find_named(known: Sequence[Named], wanted: str, thing: str, remedy: str, id_
 
 def complete_service(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the services whose name or id begins so, for the completion of a shell: by their names if these serve."""
+    from click.shell_completion import CompletionItem  # only shells need it
+
     try:
         with open_client(ctx.params.get("credentials_file"), _COMPLETION_SECONDS) as client:
             services = client.list_services()
@@ -201,7 +207,7 @@ def complete_service(ctx: click.Context, param: click.Parameter, incomplete: str
     found = []
     for one in services:
         if one.name.startswith(incomplete) or one.service_id.startswith(incomplete):
-            is_word = names[one.name] == 1 and _WORD.fullmatch(one.name) and one.name.startswith(incomplete)
+            is_word = names[one.name] == 1 and re.fullmatch(_WORD, one.name) and one.name.startswith(incomplete)
             word = one.name if is_word else one.service_id
             found.append(CompletionItem(word, help=f"{one.name} ({one.status})"))
     return found

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ramet.api.schemas.archive import DeletedService
 from ramet.api.schemas.services import Service, ServiceMetadata
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say, status_text
 from ramet.endpoints import address
-from ramet.model.lineage import tree_rows
 from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import WalLevel
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from ramet.api.schemas.archive import DeletedService
 
 COLUMNS = ("service", "id", "status", "env", "type", "size", "endpoint", "space", "own", "created")
 
@@ -121,6 +121,8 @@ def _status(service: Service) -> Text:
 
 def lineage(services: Sequence[Service]) -> list[tuple[str, Service]]:
     """Return the services as trees of forks, with its branch drawn; forks of deleted parents are at the top level."""
+    from ramet.model.lineage import tree_rows  # only tables need it
+
     drawn: list[tuple[str, Service]] = []
     below: list[str] = []  # of each row: what is drawn before the branches of its forks
     for row in tree_rows(services, lambda one: one.service_id, _parent_id):
