@@ -28,12 +28,20 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
 @pytest.mark.parametrize(
     ("imported", "slow"),
     [
+        ("ramet.__main__", {"click", "ramet.cli"}),
         ("ramet.cli.commands", {"httpx", "rich", "yaml", "sqlalchemy", "litestar", "importlib.metadata"}),
         ("ramet.client", {"httpx", "sqlalchemy", "litestar", "psycopg", "ramet.control", "ramet.store"}),
+        ("ramet.client", {"http.client", "email", "ssl", "hashlib", "secrets", "ramet.model.passwords"}),
         (
             "ramet.cli.commands.services, ramet.cli.commands.forks",
             {"rich", "yaml", "difflib", "logging", "ramet.model.service", "ramet.api.schemas.forks"},
         ),
+        (
+            "ramet.cli.commands.services, ramet.cli.commands.forks",
+            {"ssl", "http.client", "hashlib", "secrets", "string", "click.shell_completion", "ramet.model.lineage"},
+        ),
+        ("ramet.cli.commands.services, ramet.cli.commands.forks", {"ramet.api.schemas.life_spans"}),
+        ("ramet.cli.commands.forks", {"ramet.cli.ui.service_views"}),
         ("ramet.cli.host.ending, ramet.cli.host.archive_key", {"sqlalchemy", "litestar", "lightkube", "ramet.app"}),
         ("ramet.cli.host.recover", {"litestar", "lightkube", "ramet.app"}),
         ("ramet.app", {"lightkube"}),

@@ -2,6 +2,8 @@
 
 import select
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -98,6 +100,18 @@ def test_what_is_no_whole_response_is_an_error(response: bytes) -> None:
         pytest.raises(ConnectionError, match="The server"),
     ):
         transport.request("GET", "/x", None, {})
+
+
+def test_a_request_without_tls_imports_neither_tls_nor_idna() -> None:
+    program = (
+        "import sys; from ramet.client.transport import HttpTransport; "
+        "print(HttpTransport(sys.argv[1], 30).request('GET', '/', None, {}).content.decode(), "
+        "{'ssl', 'encodings.idna'} & set(sys.modules))"
+    )
+    with server(answer_once) as address:
+        command = [sys.executable, "-c", program, address.replace("127.0.0.1", "localhost")]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout == "[] set()\n"
 
 
 def test_what_follows_a_response_is_no_part_of_it() -> None:

@@ -13,7 +13,6 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
 from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, password_option
 from ramet.cli.ui.output import say
-from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client, Keeping
@@ -65,6 +64,8 @@ class NewService:
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
         found = find_taken((known or Listing(client)).services, names, if_not_exists=self.if_not_exists)
+        from ramet.cli.ui.service_views import print_service
+
         for one in found:
             doing, done = f"Waiting for {one.name}", f"{one.name} is READY"
             ready = None if one.paused else self.waiting.follow(client.wait_ready, one.service_id, doing, done)
@@ -78,6 +79,8 @@ class NewService:
 
         `detail` returns how far it is.
         """
+        from ramet.cli.ui.service_views import print_service  # imported while the server works, not before
+
         password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
         if password is not None and not self.no_save_password:
             save_password(accepted.endpoint, password)
