@@ -42,6 +42,7 @@ def test_the_package_that_is_built_has_the_version_of_the_code() -> None:
         ),
         ("ramet.cli.commands.services, ramet.cli.commands.forks", {"ramet.api.schemas.life_spans"}),
         ("ramet.cli.commands.forks", {"ramet.cli.ui.service_views"}),
+        ("ramet.cli.commands.creations", {"rich", "ramet.api.schemas.imports", "ramet.cli.ui.service_views"}),
         ("ramet.cli.host.ending, ramet.cli.host.archive_key", {"sqlalchemy", "litestar", "lightkube", "ramet.app"}),
         ("ramet.cli.host.recover", {"litestar", "lightkube", "ramet.app"}),
         ("ramet.app", {"lightkube"}),

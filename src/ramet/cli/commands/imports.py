@@ -1,16 +1,16 @@
 """`ramet service import`: a service with the contents of a database elsewhere, its dry run, and its report."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import click
-from rich.text import Text
 
-from ramet.api.schemas.imports import ImportFinding, ImportReport
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, with_client
@@ -20,6 +20,11 @@ from ramet.client import Client
 from ramet.errors import Error, Invalid
 from ramet.model.secret import Secret
 from ramet.model.service_type import ServiceType
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ramet.api.schemas.imports import ImportFinding, ImportReport
 
 _MIB = 1024**2
 _PROGRESS_SECONDS = 1.0
@@ -148,6 +153,8 @@ def run_import(
 
 def import_report_pairs(report: ImportReport) -> list[tuple[str, str | Text]]:
     """Return the report of an import for a table."""
+    from rich.text import Text  # only tables need it
+
     pairs: list[tuple[str, str | Text]] = [
         ("source", f"{report.source}, PostgreSQL {report.version}"),
         ("size", f"{report.size_bytes / _MIB:.1f} MiB in {report.tables} tables, {report.large_objects} large objects"),
@@ -166,6 +173,8 @@ def import_report_pairs(report: ImportReport) -> list[tuple[str, str | Text]]:
 
 def finding_pairs(findings: Sequence[ImportFinding]) -> list[tuple[str, str | Text]]:
     """Return the findings of a report for a table."""
+    from rich.text import Text
+
     pairs: list[tuple[str, str | Text]] = []
     for one in findings:
         remedy = f" {one.remedy}" if one.remedy else ""
