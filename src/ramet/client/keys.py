@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ramet.api import schemas
 from ramet.client.connection import Connection
 from ramet.model.login import USUAL_SECONDS
-from ramet.model.rights import Role
+
+if TYPE_CHECKING:
+    from ramet.model.rights import Role
 
 
 class Keys(Connection):
