@@ -102,6 +102,17 @@ def test_prepared_transactions_of_a_closed_database_are_rolled_back_too(instance
     assert shut == (False,)
 
 
+@pytest.mark.parametrize("statement", CHANGES_OF_ROLES[:2])
+def test_prepared_transactions_of_a_template_are_rolled_back_too(
+    instances: Instances, server: Server, statement: str
+) -> None:
+    prepare(instances, server, "roles", statement, database="template1")
+    found = instances.secure(server, is_new=False, neutralize=False)
+    assert found["prepared_transactions"] == ["template1: roles"]
+    assert found["databases_not_entered"] == []
+    assert not left(instances, server)
+
+
 def test_no_password_of_the_parent_opens_a_fork_later(instances: Instances, server: Server) -> None:
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))

@@ -162,9 +162,14 @@ class Database:
     is_open: bool
     untouched: bool
 
+    @property
+    def is_template(self) -> bool:
+        """Tell whether it is one of the databases that new ones are copied from."""
+        return self.name in _TEMPLATES
 
-def databases(connection: Connection) -> list[Database]:
-    """Return all databases except the templates, in order of name.
+
+def databases(connection: Connection, *, with_templates: bool = False) -> list[Database]:
+    """Return all databases in order of name, the templates only if asked for.
 
     The query is simple because it runs just after a start: each operator has to be loaded into an empty cache.
     """
@@ -174,7 +179,7 @@ def databases(connection: Connection) -> list[Database]:
     found = [
         Database(oid, name, is_open and limit != _INVALID, owner == _BOOTSTRAP_SUPERUSER and is_private)
         for oid, name, is_open, limit, owner, is_private in rows
-        if name not in _TEMPLATES
+        if with_templates or name not in _TEMPLATES
     ]
     return sorted(found, key=lambda database: database.name)
 

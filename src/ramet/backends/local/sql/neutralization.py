@@ -48,20 +48,26 @@ _JOB_TABLES = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """The databases of a server, and its prepared transactions, oldest first."""
+    """The databases of a server, the templates among them, and its prepared transactions, oldest first."""
 
     databases: list[connections.Database]
     prepared: list[Prepared]
 
     @property
+    def of_tenants(self) -> list[connections.Database]:
+        """The databases that are no templates: in those a tenant can only prepare a transaction."""
+        return [each for each in self.databases if not each.is_template]
+
+    @property
     def to_enter(self) -> list[connections.Database]:
         """The databases that accept connections and that a tenant may have written to."""
-        return [each for each in self.databases if each.is_open and not each.untouched]
+        return [each for each in self.of_tenants if each.is_open and not each.untouched]
 
 
 def inspect(connection: Connection) -> Inspection:
     """Return the databases and prepared transactions of a server."""
-    return Inspection(connections.databases(connection), prepared_transactions.find(connection))
+    databases = connections.databases(connection, with_templates=True)
+    return Inspection(databases, prepared_transactions.find(connection))
 
 
 def findings(found: Inspection) -> dict[str, Any]:
@@ -71,7 +77,7 @@ def findings(found: Inspection) -> dict[str, Any]:
         "prepared_transactions": [
             f"{names[each.database_oid]}: {each.name}" for each in found.prepared if each.database_oid in names
         ],
-        "databases_not_entered": [each.name for each in found.databases if not each.is_open],
+        "databases_not_entered": [each.name for each in found.of_tenants if not each.is_open],
     }
 
 

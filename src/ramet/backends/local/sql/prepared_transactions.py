@@ -44,7 +44,10 @@ def find(connection: Connection) -> list[Prepared]:
 def roll_back(
     paths: ServicePaths, connection: Connection, databases: Sequence[connections.Database], wanted: Sequence[Prepared]
 ) -> None:
-    """Roll prepared transactions back, each in its own database; `connection` is an open one, which is reused."""
+    """Roll prepared transactions back, each in its own database; `connection` is an open one, which is reused.
+
+    `databases` are all of the server: whoever may connect to a template can prepare a transaction there.
+    """
     for database in databases:
         names = [each.name for each in wanted if each.database_oid == database.oid]
         if names:
