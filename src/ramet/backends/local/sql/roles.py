@@ -50,12 +50,14 @@ def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, eve
     _ensure_admin(connection, verifier, wal_level)
     if not every:
         return 1
+    # By oid: a name may be in the encoding of the database in which the role was created.
     others = connection.execute(
-        "SELECT rolname FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
+        "SELECT oid FROM pg_authid WHERE rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)",
         ([PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE],),
     ).fetchall()
-    for (name,) in others:
-        _set_verifier(connection, name, unusable_verifier())
+    for (oid,) in others:
+        query = "UPDATE pg_authid SET rolpassword = %s WHERE oid = %s"
+        connection.execute(query, (unusable_verifier().reveal(), oid))
     return len(others) + 1
 
 
