@@ -16,6 +16,7 @@ from ramet.backends.local.endpoints.endpoints import LocalEndpoints, control_of
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import secured_copy
 from ramet.backends.local.server import read_only_module, read_only_storage
 from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.server.log_reader import read_log
@@ -141,6 +142,7 @@ class LocalHost:
                 )
         self.endpoints.end()
         for paths in found:
+            secured_copy.end_all(paths)
             self.instances.limits.remove(paths.service_id)
         shutil.rmtree(self.instances.layout.sockets, ignore_errors=True)
         close_pool(self.pool)

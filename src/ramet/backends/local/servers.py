@@ -112,6 +112,7 @@ class LocalServers:
         A service whose pooler cannot be started serves without it.
         """
         self.instances.open(server)
+        secured_copy.note(self.instances.paths(server.service_id).root, None)
         if server.server_port is not None:
             self.endpoints.serve(server)
         if server.pooler_port is not None:

@@ -10,15 +10,17 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
-from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore import secured_copy, snapshots
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.sql import connections, securing
+from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.model.passwords import Secret, is_password_of, new_password, scram_verifier
 from ramet.model.wal_level import WalLevel
-from tests.backends.local.forks import Forked, append, fork, paths_of, rows_of, snapshot
+from tests.backends.local.forks import Forked, append, create, fork, paths_of, rows_of, snapshot
+from tests.backends.local.hosts import data_root
 
 pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
 
@@ -74,12 +76,14 @@ def test_a_fork_that_was_secured_in_advance_is_as_one_that_was_not(
     eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
     quick = fork(backend, parent, snapshot_id, neutralize=neutralize)
     assert is_in_advance(backend, quick)
-    assert secured(backend, quick, neutralize=neutralize) == secured(backend, usual, neutralize=neutralize)
+    wanted = secured(backend, usual, neutralize=neutralize)
+    assert [secured(backend, quick, neutralize=neutralize) for _ in range(2)] == [wanted] * 2
     assert rows_of(backend, quick.server) == [1]
     found = verifiers_of(backend, quick.server)
     assert found["tsdbadmin"] == quick.server.verifier.reveal()
     assert set(found) == set(verifiers_of(backend, usual.server))
     assert not any(is_password_of(known, Secret(verifier)) for verifier in found.values())
+    backend.servers.open(quick.server)
     assert not is_in_advance(backend, quick)
 
 
@@ -119,6 +123,7 @@ def test_data_that_does_not_confirm_its_record_is_secured(backend: LocalBackend,
 
 def test_a_rewind_gets_the_passwords_of_the_snapshot(backend: LocalBackend, parent: Server, known: Secret) -> None:
     directory = prepared(backend, parent)
+    assert backend.pool.driver.atomic or list(directory.glob("spare-*"))
     found = verifiers_of(backend, fork(backend, parent, directory.name, neutralize=None).server)
     assert all(is_password_of(known, Secret(found[role])) for role in ("tsdbadmin", "app"))
 
@@ -128,7 +133,7 @@ def test_a_copy_of_other_code_is_made_again(
 ) -> None:
     directory = prepared(backend, parent)
     first = secured_copy.noted(directory)
-    monkeypatch.setattr(secured_copy, "_code", lambda: "that of another release")
+    monkeypatch.setattr(secured_copy, "_CODE", "that of another release")
     assert not is_in_advance(backend, fork(backend, parent, directory.name, neutralize=True))
     eventually(lambda: backend.restore.prepare_snapshot(parent, directory.name, 0.5, 1) is None)
     again = secured_copy.noted(directory)
@@ -191,6 +196,19 @@ def test_the_server_that_a_killed_process_left_is_ended(backend: LocalBackend, p
             backend.servers.destroy(parent.service_id)
     assert not processes_in(workshop / "data")
     assert not workshop.exists()
+
+
+def test_down_ends_the_server_that_a_killed_process_left() -> None:
+    with data_root() as root:
+        backend = open_backend(root)
+        parent = create(backend)
+        directory = prepared(backend, parent)
+        leave_server(backend, parent, directory)
+        backend.host.stop_all()
+        assert mounted_at(backend.pool.path) is None
+        backend = open_backend(root)
+        backend.servers.destroy(parent.service_id)
+        backend.host.stop_all()
 
 
 def leave_server(backend: LocalBackend, parent: Server, directory: Path) -> None:

@@ -148,13 +148,13 @@ def test_forks_that_come_at_once_find_a_spare_each(backend: LocalBackend, parent
     progress = backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3)
     assert progress == "1 of 3 spare copies are still to be created"
     assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 3) is None
-    inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id)}
+    inodes = {spare.stat().st_ino for spare in spares(backend, parent, snapshot_id, "secured-")}
     assert len(inodes) == 3
     with ThreadPoolExecutor(3) as clients:
         forks = list(clients.map(lambda _: fork(backend, parent, snapshot_id, neutralize=True).server, range(3)))
     assert {paths_of(backend, forked).data.stat().st_ino for forked in forks} == inodes
     assert [rows_of(backend, forked) for forked in forks] == [[1]] * 3
-    assert not spares(backend, parent, snapshot_id)
+    assert not spares(backend, parent, snapshot_id, "secured-")
 
 
 def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: LocalBackend, parent: Server) -> None:
@@ -170,8 +170,8 @@ def test_a_spare_from_before_a_restart_of_the_host_is_not_trusted(backend: Local
     assert not spares(backend, parent, snapshot_id)
 
 
-def spares(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:
-    return list(snapshots.directory_of(paths_of(backend, parent), snapshot_id).glob("*spare-*"))
+def spares(backend: LocalBackend, parent: Server, snapshot_id: str, kind: str = "") -> list[Path]:
+    return list(snapshots.directory_of(paths_of(backend, parent), snapshot_id).glob(f"{kind}spare-*"))
 
 
 def prepared_again(backend: LocalBackend, parent: Server, snapshot_id: str) -> list[Path]:

@@ -12,30 +12,32 @@ import hashlib
 import logging
 import shutil
 from dataclasses import replace as with_values
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import psycopg
 from msgspec.structs import replace
 
+from ramet import __version__
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore.spares import Spares
+from ramet.backends.local.server import configuration
 from ramet.backends.local.server.configuration import Phase, first_boot
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import read_only_access, roles, securing
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.control_file import read_control_data
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.waiting import wait_until
-from ramet.model.passwords import Secret, unusable_verifier
+from ramet.model import passwords
+from ramet.model.passwords import unusable_verifier
+from ramet.model.secret import Secret
 from ramet.model.size import Size
 
 _log = logging.getLogger(__name__)
@@ -43,11 +45,21 @@ _TREE = "secured"
 _NOTE = "secured.json"
 _SPARE = "secured-spare-"
 _WORKSHOP = "securing"
-_WAIT_SECONDS = 60.0
+_WAIT_SECONDS = 10.0  # who wants to stop or delete the service waits for this
 _LOOK_SECONDS = 0.5
 _KILL_SECONDS = 10.0
 # The copy is flushed afterwards, and nothing of it belongs into an archive.
 _SETTINGS = {"fsync": "off", "archive_mode": "off"}
+
+
+def _digest_of_code() -> str:
+    """Return a digest of all code that may change what is done to a fork."""
+    modules = [Path(module.__file__ or "") for module in (configuration, passwords)]
+    sources = sorted([Path(__file__), *modules, *Path(securing.__file__).parent.glob("*.py")])
+    return hashlib.sha256(b"".join([__version__.encode(), *(path.read_bytes() for path in sources)])).hexdigest()[:16]
+
+
+_CODE = _digest_of_code()  # at import: later the files may be those of another release
 
 
 class Secured(msgspec.Struct, frozen=True):
@@ -68,14 +80,7 @@ class Secured(msgspec.Struct, frozen=True):
 
     def is_for(self, server: Server) -> bool:
         """Tell whether this code would do the same to a copy for a server with such settings."""
-        return self.code == _code() and self.wal_level == server.wal_level.value
-
-
-@cache
-def _code() -> str:
-    """Return a digest of all code that may change what is done to a fork."""
-    sources = sorted(Path(securing.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+        return self.code == _CODE and self.wal_level == server.wal_level.value
 
 
 def make(instances: Instances, driver: Driver, server: Server, prepared: Path) -> bool:
@@ -95,7 +100,7 @@ def make(instances: Instances, driver: Driver, server: Server, prepared: Path) -
 
 
 def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, paths: ServicePaths) -> Secured:
-    begun = Secured(_code(), server.wal_level.value, verifier=unusable_verifier().reveal())
+    begun = Secured(_CODE, server.wal_level.value, verifier=unusable_verifier().reveal())
     # Closed to clients, without a port, and with as little memory as any server.
     copy = with_values(server, verifier=Secret(begun.verifier), port=0, size=Size(), parameters=())
     try:
@@ -109,7 +114,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
         if not control.is_clean:
             raise OSError("its server crashed as it stopped")
         paths.data.rename(prepared.with_name(_TREE))
-    except (Failed, Unavailable, psycopg.Error, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is: forks do not need this copy
         _log.warning("forks of a snapshot of service %s are not secured in advance: %s", server.service_id, error)
         return replace(begun, failed=True)
     return replace(
@@ -152,13 +157,23 @@ def drop(driver: Driver, parent: ServicePaths, directory: Path) -> None:
     _clear(driver, parent, directory)
 
 
+def end_all(parent: ServicePaths) -> None:
+    """End the servers that secure copies of a service's snapshots. May run again."""
+    for root in parent.snapshots.glob(f"*/{_WORKSHOP}"):
+        _end(_workshop(parent, root.parent), parent.service_id)
+
+
+def _end(paths: ServicePaths, service_id: str) -> None:
+    if not postgres.kill(paths, _KILL_SECONDS):
+        raise Unavailable("SERVER_ENDING", f"The server of service {service_id} is still shutting down")
+
+
 def _clear(driver: Driver, parent: ServicePaths, directory: Path) -> None:
     """End the server that secures a copy, which a killed process may have left, and remove its files."""
     paths = _workshop(parent, directory)
     if not paths.root.exists():
         return
-    if not postgres.kill(paths, _KILL_SECONDS):
-        raise Unavailable("SERVER_ENDING", f"The server of service {parent.service_id} is still shutting down")
+    _end(paths, parent.service_id)
     driver.remove_tree(paths.data)
     for path in (paths.sockets, paths.root):
         shutil.rmtree(path, ignore_errors=not path.exists())
@@ -197,9 +212,11 @@ def note(directory: Path, secured: Secured | None) -> None:
 
 
 def complete(paths: ServicePaths, server: Server, *, neutralize: bool) -> dict[str, Any] | None:
-    """Give a fork that was secured in advance its own password; return its report, None if it is to be secured."""
+    """Give a fork that was secured in advance its own password; return its report, None if it is to be secured.
+
+    May run again, until `note` removes the record.
+    """
     known = fitting(paths.root, server, neutralize)
     if known is None or not roles.replace_verifier(paths, Secret(known.verifier), server.verifier):
         return None
-    note(paths.root, None)
     return known.found if neutralize else securing.without_neutralization(known.found)

@@ -64,9 +64,11 @@ def prepare(
             progress = _recover(instances, driver, server, base, directory, timeout_seconds)
             if progress is not None:
                 return progress
+        plain = _spares_in(directory)
+        plain.add(driver, 1)  # for what is not secured as a fork, such as a rewind
         if spares and secured_copy.make(instances, driver, server, directory / _TREE):
             return secured_copy.spares_in(directory).add(driver, spares)
-        return _spares_in(directory).add(driver, max(1, spares))
+        return plain.add(driver, max(1, spares))
 
 
 def _recover(
