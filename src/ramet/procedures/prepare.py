@@ -62,11 +62,15 @@ class Prepare(Steps):
         self.tools.backend.restore.discard_preparation(work.subject, work.state.snapshot_id)
 
     def _demand(self, service: Service) -> int:
-        """Return how many forks may come at once: as many as came in the last minutes; 0 where none is likely."""
+        """Return how many forks may come at once: as many as came in the last minutes; 0 where none is likely.
+
+        One fork makes no template: many are made once, to look at something.
+        """
         now = self.tools.clock()
         with self.tools.store.read() as tx:
-            late = services.count_forks(tx, service.id, now - _LATE, MOST_SPARES)
-            return late or services.count_forks(tx, service.id, now - FORKED_WITHIN, 1)
+            if services.count_forks(tx, service.id, now - FORKED_WITHIN, 2) < 2:
+                return 0
+            return max(1, services.count_forks(tx, service.id, now - _LATE, MOST_SPARES))
 
     def _is_wanted(self, work: Work[OneSnapshotState], service: Service) -> bool:
         """Tell whether the service has no operation, and the snapshot is still likely to be copied next."""
