@@ -21,7 +21,7 @@ from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots, warm_copy
+from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
@@ -163,7 +163,7 @@ class LocalServers:
         self.driver.remove_tree(capture.unfinished_of(paths))
         cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
-        warm_copy.drop_all(self.driver, paths)
+        secured_copy.end_all(paths)
         snapshots.drop_all(self.driver, paths)
         if paths.root.exists():
             shutil.rmtree(paths.root)

@@ -95,7 +95,7 @@ def make(instances: Instances, driver: Driver, server: Server, prepared: Path) -
         known = _make(instances, driver, server, prepared, _workshop(parent, directory))
         _clear(driver, parent, directory)
         flush_tree(directory, prepared)
-        files.write(directory / _NOTE, msgspec.json.encode(known))
+        note(directory, known)
     return not known.failed
 
 
@@ -151,7 +151,7 @@ def _workshop(parent: ServicePaths, directory: Path) -> ServicePaths:
 
 def drop(driver: Driver, parent: ServicePaths, directory: Path) -> None:
     """Remove the secured copy of a snapshot, even an incomplete one, and its spares. May run twice."""
-    (directory / _NOTE).unlink(missing_ok=True)
+    note(directory, None)
     spares_in(directory).drop(driver)
     driver.remove_tree(directory / _TREE)
     _clear(driver, parent, directory)
@@ -204,7 +204,7 @@ def noted(directory: Path) -> Secured | None:
 
 
 def note(directory: Path, secured: Secured | None) -> None:
-    """Record beside a fork's data of which secured copy it is a copy, None if of none."""
+    """Write the record of a secured copy, beside the data of its forks too; with None there is none any more."""
     if secured is None:
         (directory / _NOTE).unlink(missing_ok=True)
     else:

@@ -65,10 +65,12 @@ def prepare(
             if progress is not None:
                 return progress
         plain = _spares_in(directory)
-        plain.add(driver, 1)  # for what is not secured as a fork, such as a rewind
-        if spares and secured_copy.make(instances, driver, server, directory / _TREE):
+        progress = plain.add(driver, 1)  # for what is not secured as a fork, such as a rewind
+        if not spares:
+            return progress
+        if secured_copy.make(instances, driver, server, directory / _TREE):
             return secured_copy.spares_in(directory).add(driver, spares)
-        return plain.add(driver, max(1, spares))
+        return plain.add(driver, spares)
 
 
 def _recover(
@@ -104,12 +106,6 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
         for name in (_TREE, _UNFINISHED):
             driver.remove_tree(directory / name)
         _spares_in(directory).drop(driver)
-
-
-def drop_all(driver: Driver, paths: ServicePaths) -> None:
-    """Remove the prepared copies of all snapshots of a service. May run twice."""
-    for directory in paths.snapshots.iterdir() if paths.snapshots.is_dir() else ():
-        drop(driver, paths, directory.name)
 
 
 def _locked(directory: Path) -> AbstractContextManager[None]:
