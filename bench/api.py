@@ -13,10 +13,13 @@ from urllib.parse import urlsplit
 import psycopg
 
 import harness.instance
+from harness.waiting import eventually
 
 _WAIT = {"Prefer": "wait=30"}
 _READY_WITHIN_SECONDS = 600.0
 _IDLE_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
+_WARM_WITHIN_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,15 @@ class Api:
         """Delete a service, and return when nothing of it is left."""
         self.call("DELETE", f"/{service_id}")
         _await(lambda: self.call("GET", f"/{service_id}", headers=_WAIT) is None, "DELETED", 0.01)
+
+    def await_warm(self, service_id: str, ready: int) -> None:
+        """Wait until so many warm forks of a service are ready, and no other is being made."""
+
+        def is_full() -> bool:
+            found = self.call("GET", f"/{service_id}/warmForks")
+            return bool(found["ready"] >= ready and found["being_made"] == 0)
+
+        eventually(is_full, f"{ready} warm forks", _LOOK_SECONDS, seconds=_WARM_WITHIN_SECONDS)
 
     def snapshot(self, service_id: str) -> datetime:
         """Take a snapshot, and return its time when it is there."""

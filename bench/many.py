@@ -35,25 +35,41 @@ _PREPARED_WITHIN_SECONDS = 5.0
 def bench_batch(options: Options) -> Report:
     """Twenty forks asked for at once; and how fast forks are accepted while ten are being made."""
     report = Report("batch")
-    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
-        parent = running.api().create("parent")
-        fill(means.programs, parent.service, _SIZE_MB)
+    with instance(options.data, *options.drivers[:1], RAMET_AUTOMATIC_WARM_FORKS=str(_BATCH)) as running:
+        api, every = running.api(), dict[str, list[float]]()
+        parent = api.create("parent")
+        with bare() as means:
+            fill(means.programs, parent.service, _SIZE_MB)
         time.sleep(_REST_SECONDS)
-        every: dict[str, list[float]] = {"batch_of_20": [], "one_of_20": []}
-        for _ in range(options.repeats or 3):
-            running.api().snapshot(parent.service_id)  # as a service gets one that came to rest
-            os.sync()
-            time.sleep(_PREPARED_WITHIN_SECONDS)
-            begun = time.perf_counter()
-            forks = _fork_at_once(running, parent, _BATCH)
-            every["batch_of_20"].append(1000 * (time.perf_counter() - begun))
-            every["one_of_20"] += [fork.answered_ms for fork in forks]
-            _delete(running, forks)
-        every["accepted_while_10_run"] = accepted_while_busy(running, parent, 30 if options.quick else _ASKED)
+        for kind in ("", "_again"):
+            if kind:
+                api.call("DELETE", f"/{parent.service_id}/warmForks")
+            else:
+                api.call("PUT", f"/{parent.service_id}/warmForks", {"size": 0})
+            for _ in range(options.repeats or 3):
+                if kind:
+                    api.await_warm(parent.service_id, _BATCH)
+                else:
+                    api.snapshot(parent.service_id)  # as a service gets one that came to rest
+                    os.sync()
+                    time.sleep(_PREPARED_WITHIN_SECONDS)
+                _measure_batch(running, parent, kind, every)
+            busy = accepted_while_busy(running, parent, 30 if options.quick else _ASKED)
+            every[f"accepted_while_10_run{kind}"] = busy
+            report.ratios[f"accepted_while_10_run{kind}_p99_ms"] = round(percentile(busy, 0.99), 2)
         for method, values in every.items():
             report.add(method, _SIZE_MB, values)
-        report.ratios["accepted_while_10_run_p99_ms"] = round(percentile(every["accepted_while_10_run"], 0.99), 2)
+    report.notes.append("again: the service was forked often, and has as many warm forks as there are in a batch.")
     return report
+
+
+def _measure_batch(running: Instance, parent: Timed, kind: str, every: dict[str, list[float]]) -> None:
+    """Make and delete a batch of forks; add the milliseconds of all of them and of each one."""
+    begun = time.perf_counter()
+    forks = _fork_at_once(running, parent, _BATCH)
+    every.setdefault(f"batch_of_20{kind}", []).append(1000 * (time.perf_counter() - begun))
+    every.setdefault(f"one_of_20{kind}", []).extend(fork.answered_ms for fork in forks)
+    _delete(running, forks)
 
 
 def bench_density(options: Options) -> Report:

@@ -12,13 +12,11 @@ from bench.data import fill
 from bench.instance import instance
 from bench.options import Options
 from bench.report import Report, percentile
-from harness.waiting import eventually
 
 _SIZE_MB = 100
 _KEPT = 5
 _REPEATS, _QUICK_REPEATS = 60, 10
 _AGE_SECONDS = 3600
-_LOOK_SECONDS = 0.2
 _EMPTY = "empty"
 
 
@@ -51,7 +49,7 @@ def _turn(api: Api, warm_id: str, cold_id: str, taken: dict[str, list[float]]) -
     for method, age in (("claim", {}), ("claim_aged", {"max_age_seconds": _AGE_SECONDS})):
         while not _claim(api, warm_id, {"fork_strategy": "NOW", **age}, method, taken):
             pass
-    _await_quiet(api, warm_id)
+    api.await_warm(warm_id, _KEPT)
     made: Timed = api.fork(cold_id, "NOW")
     taken.setdefault("now", []).append(made.ready_ms)
     api.delete(made.service_id)
@@ -59,7 +57,7 @@ def _turn(api: Api, warm_id: str, cold_id: str, taken: dict[str, list[float]]) -
 
 def _claim(api: Api, warm_id: str, body: object, method: str, taken: dict[str, list[float]]) -> bool:
     """Measure one claim; False where the service was just vacuumed, so that no warm fork was given."""
-    _await_quiet(api, warm_id)
+    api.await_warm(warm_id, _KEPT)
     empty, begun = _empty(api, warm_id), time.perf_counter()
     fork = api.call("POST", f"/{warm_id}/forkService", body)
     answered = time.perf_counter()
@@ -77,13 +75,3 @@ def _empty(api: Api, service_id: str) -> float:
     begun = time.perf_counter()
     api.call("GET", f"/{service_id}")
     return 1000 * (time.perf_counter() - begun)
-
-
-def _await_quiet(api: Api, service_id: str) -> None:
-    """Wait until the pool is full."""
-
-    def is_full() -> bool:
-        found = api.call("GET", f"/{service_id}/warmForks")
-        return bool(found["ready"] == _KEPT and found["being_made"] == 0)
-
-    eventually(is_full, "a full pool", _LOOK_SECONDS, seconds=120)

@@ -256,7 +256,9 @@ class Instance:
         if "RAMET_PG_BIN" in os.environ:
             kept["RAMET_PG_BIN"] = os.environ["RAMET_PG_BIN"]
         home = {"HOME": str(self.root), "XDG_CONFIG_HOME": str(self.root / "config")}
-        return {**kept, **home, "RAMET_PLAINTEXT_ENDPOINTS": "on", **self.environment}
+        # Servers that nobody has asked for would be in the way of whoever counts or measures.
+        usual = {"RAMET_PLAINTEXT_ENDPOINTS": "on", "RAMET_AUTOMATIC_WARM_FORKS": "0"}
+        return {**kept, **home, **usual, **self.environment}
 
 
 @contextlib.contextmanager

@@ -2,12 +2,13 @@
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.app import wire
+from ramet.app import automatic_forks, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
@@ -62,3 +63,18 @@ def test_a_place_is_known_by_what_lies_there(settings: Settings) -> None:
     assert not has_storage(settings)
     open_store(settings).close()
     assert has_store(settings)
+
+
+@pytest.mark.parametrize(
+    ("backend", "volume_type", "said", "kept"),
+    [
+        ("local", "xfs", None, 20),
+        ("local", "copy", None, 0),
+        ("kubernetes", "xfs", None, 0),
+        ("kubernetes", "copy", 3, 3),
+    ],
+)
+def test_forks_are_kept_unasked_where_they_cost_little_or_somebody_wants_them(
+    settings: Settings, backend: str, volume_type: str, said: int | None, kept: int
+) -> None:
+    assert automatic_forks(replace(settings, backend=backend, automatic_warm_forks=said), volume_type) == kept

@@ -43,7 +43,8 @@ from ramet.events.sender import Sender
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.followers.observation import Observing
 from ramet.model.audit import chain_key
-from ramet.model.restore_window import RestoreSettings, usual_settings
+from ramet.model.restore_window import RestoreSettings, copies_all_data, usual_settings
+from ramet.model.warm_forks import MOST_FORKS
 from ramet.monitoring.loop_lag import watch_loop
 from ramet.monitoring.monitoring import Monitoring, open_monitoring
 from ramet.monitoring.scrape import Access, Scrape
@@ -191,6 +192,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
     snapshot_seconds = min(_LOOK_SECONDS[settings.backend], plane.restore.snapshot_interval_seconds)
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
+    most_unasked = automatic_forks(settings, plane.backend.host.volume_type())
     return [
         *_catalogue_duty(settings, plane),
         Duty("clock", 60.0, trusted.watch),
@@ -203,7 +205,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
         Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
-        Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane).tend, at_start=False),
+        Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane, most_unasked).tend, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),
@@ -220,6 +222,13 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("own space", 1.0, OwnSpace(plane).measure),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
+
+
+def automatic_forks(settings: Settings, volume_type: str) -> int:
+    """Return how many forks a service may keep ready that was not told to: none where each is a copy of all data."""
+    if settings.automatic_warm_forks is not None:
+        return settings.automatic_warm_forks
+    return 0 if settings.backend != "local" or copies_all_data(volume_type) else MOST_FORKS
 
 
 def _remove_old_events(settings: Settings, plane: Plane, trusted: TrustedTime) -> None:

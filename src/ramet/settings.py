@@ -230,6 +230,12 @@ class Settings:
     fork_rest_seconds: Annotated[
         int, _number(0, 3600), "seconds before background jobs such as ANALYZE start on a new fork"
     ] = 10
+    automatic_warm_forks: Annotated[
+        int | None,
+        _number(0, 20),
+        "largest number of forks that are kept ready for a service that is forked often; by default 20, and 0 on"
+        " Kubernetes and with the storage driver copy",
+    ] = None
     window_days: Annotated[int, _number(1, 3650), "length of the restore window in days"] = 7
     history_days: Annotated[int, _number(1, 3650), "days for which finished operations can be read"] = 30
     event_days: Annotated[int, _number(1, 3650), "days for which events and their deliveries can be read"] = 30

@@ -68,6 +68,8 @@ def test_warm_forks_are_kept_changed_and_dropped(visitor: Visitor) -> None:
         assert visitor.send(path, warm_size=size, warm_age=age).status_code == 422
     assert visitor.send(path, warm_size="0", warm_age="60").status_code == 303
     assert 'value="0"' in visitor.see(path)
+    assert visitor.send(path, warm_size="", warm_age="60").status_code == 303
+    assert "while forked often" in visitor.see(path.rpartition("/")[0])
 
 
 def test_new_services_and_forks_get_what_the_form_says(visitor: Visitor) -> None:

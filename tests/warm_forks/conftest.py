@@ -17,6 +17,7 @@ from tests.stores import postgresql_server, url
 __all__ = ["everywhere", "postgresql_server", "url", "warm"]
 
 SECONDS_BETWEEN_LOOKS = 3
+MOST_AUTOMATIC = 12
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Warm:
 
     def __post_init__(self) -> None:
         times = count(0, SECONDS_BETWEEN_LOOKS)
-        self.keeper = KeepingWarm(self.world.plane, seconds=lambda: float(next(times)))
+        self.keeper = KeepingWarm(self.world.plane, MOST_AUTOMATIC, seconds=lambda: float(next(times)))
 
     @property
     def path(self) -> str:

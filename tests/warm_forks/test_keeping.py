@@ -206,7 +206,7 @@ def test_events_tell_of_a_fork_when_a_client_has_it(warm: Warm) -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({"size": 0}, "INVALID_SIZE"),
+        ({"size": -1}, "INVALID_SIZE"),
         ({"size": 21}, "INVALID_SIZE"),
         ({"size": 1, "max_age_seconds": 5}, "INVALID_MAX_AGE_SECONDS"),
     ],

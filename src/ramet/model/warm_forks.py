@@ -1,5 +1,8 @@
 """The pool of warm forks that a service keeps, and what is known of each fork in it. Both are settings in the store.
 
+A service without such a setting that is forked often gets an automatic pool, which is stored nowhere. A pool of size 0
+says that it is to have none.
+
 A warm fork holds everything that was committed in its parent before `as_of`. It holds exactly what the parent has as
 long as the parent's commit mark is the one that was read before the fork was made.
 """
@@ -23,11 +26,15 @@ _FORK_SETTING = "warm"
 _INHERITED = ("project_id", "region_code", "service_type", "environment", "size", "volume_type", "pg_major")
 
 
-class Pool(Struct, frozen=True):
-    """How many forks a service keeps ready, and how old the state of one may be when it is given to a client."""
+class Pool(Struct, frozen=True, omit_defaults=True):
+    """How many forks a service keeps ready, and how old the state of one may be when it is given to a client.
+
+    An automatic one is Ramet's own choice, because the service is forked often.
+    """
 
     size: int
     max_age_seconds: int = DEFAULT_AGE_SECONDS
+    automatic: bool = False
 
 
 class Warmth(Struct, frozen=True):
@@ -41,10 +48,13 @@ class Warmth(Struct, frozen=True):
         return timedelta(0) <= now - self.as_of <= timedelta(seconds=max_age_seconds)
 
 
+AUTOMATIC = Pool(1, automatic=True)
+
+
 def check_pool(size: int, max_age_seconds: int) -> Pool:
     """Return a pool. Raises Invalid when it is too small, too large, or has an age that is."""
-    if not 1 <= size <= MOST_FORKS:
-        raise Invalid("INVALID_SIZE", f"size must be between 1 and {MOST_FORKS} (got {size})")
+    if not 0 <= size <= MOST_FORKS:
+        raise Invalid("INVALID_SIZE", f"size must be between 0 and {MOST_FORKS} (got {size})")
     return Pool(size, check_age(max_age_seconds))
 
 
@@ -57,7 +67,7 @@ def check_age(max_age_seconds: int) -> int:
 
 
 def pool_of(parent: Service) -> Pool | None:
-    """Return the pool of a service, or None."""
+    """Return the pool that a service was given, or None."""
     stored = parent.settings.get(POOL_SETTING)
     return None if stored is None else msgspec.convert(stored, Pool)
 

@@ -97,10 +97,12 @@ def _warm_forks(known: _Known) -> Iterable[Metric]:
     wanted = _gauge("ramet_warm_forks_wanted", "How many forks a service keeps ready")
     found = _gauge("ramet_warm_forks", "Forks that nobody has claimed, by whether they are ready", ("state",))
     ready = Counter((each.origin.service_id, each.ready_at is not None) for each in known.warm if each.origin)
+    keeping = {one for one, _ in ready}
     for each in known.services:
         pool = pool_of(each)
         if pool is not None:
             wanted.add_metric((each.id, each.project_id), pool.size)
+        if pool is not None or each.id in keeping:
             for is_ready, state in ((True, "ready"), (False, "being_made")):
                 found.add_metric((each.id, each.project_id, state), ready[each.id, is_ready])
     return wanted, found

@@ -5,9 +5,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 from ramet.store import services
-from ramet.store.tables import operation, service
+from ramet.store.tables import operation, project, service
 
 
 def unclaimed_forks(tx: sa.Connection, parent_id: str | None = None) -> list[Service]:
@@ -19,6 +21,28 @@ def unclaimed_forks(tx: sa.Connection, parent_id: str | None = None) -> list[Ser
 def services_with(tx: sa.Connection, setting: str) -> list[Service]:
     """Return the services that have a setting, neither deleted nor failed."""
     return services.live_services(tx, service.c.settings[setting].as_string().is_not(None))
+
+
+def services_among(tx: sa.Connection, ids: Collection[str]) -> list[Service]:
+    """Return those of these services that are neither deleted nor failed."""
+    return services.live_services(tx, service.c.id.in_(ids)) if ids else []
+
+
+def count_fitting(tx: sa.Connection, since: datetime, recent: datetime) -> dict[str, tuple[int, int]]:
+    """Count the forks of each service that clients have asked for since a time, and those since a later time.
+
+    Only forks count that a warm one may have been given for: as of now, as DEV, of their parent's size, never asleep.
+    """
+    parent = service.alias("parent")
+    fits = (service.c.created_at > since) & service.c.unclaimed.is_(False) & service.c.sleep_after_seconds.is_(None)
+    fits &= (service.c.fork_strategy == ForkStrategy.NOW.value) & (service.c.environment == Environment.DEV.value)
+    for column in ("cpu_millis", "memory_gbs"):
+        fits &= service.c[column].is_not_distinct_from(parent.c[column])
+    late = sa.func.count(sa.case((service.c.created_at > recent, 1)))
+    forks = project.join(service, service.c.project_id == project.c.id)  # by project: there is an index
+    asked = forks.join(parent, parent.c.id == service.c.parent_service_id)
+    found = sa.select(parent.c.id, sa.func.count(), late).select_from(asked).where(fits).group_by(parent.c.id)
+    return {parent_id: (every, last) for parent_id, every, last in tx.execute(found)}
 
 
 def has_failed_since(tx: sa.Connection, parent_id: str, since: datetime) -> bool:

@@ -5,6 +5,7 @@ again, and makes the fork's row that of the client: name, life span, labels, key
 derived when the fork was made, so a client that never got the answer gets the same one again.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,8 +25,8 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret, derived_password
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
-from ramet.model.status import Status
-from ramet.model.warm_forks import Warmth, check_age, is_like, pool_of, warmth_of
+from ramet.model.status import Activity, OperationStatus, Status
+from ramet.model.warm_forks import AUTOMATIC, Warmth, check_age, is_like, pool_of, warmth_of
 from ramet.procedures.servers import server_of
 from ramet.store import services
 from ramet.store.warm_forks import ended_since, unclaimed_forks
@@ -105,7 +106,18 @@ def claim_fork(
         claimed = _claim(plane, tx, parent, asked)
         if claimed is not None:
             remember(plane, tx, project_id, idempotency_key, known, claimed.service.id)
-    return claimed
+    return _as_expected(parent, claimed)
+
+
+def _as_expected(parent: Service, claimed: Accepted | None) -> Accepted | None:
+    """Return the answer as its client expects it: QUEUED, unless the parent was given a pool.
+
+    A client that sees READY in the answer to its request does not poll (docs/compatibility.md).
+    """
+    if claimed is None or pool_of(parent) is not None:
+        return claimed
+    queued = Activity("", ProcedureName.FORK, OperationStatus.RUNNING, started=False)
+    return dataclasses.replace(claimed, service=replace(claimed.service, activity=queued))
 
 
 def check_request(request: ForkRequest) -> None:
@@ -138,9 +150,7 @@ def password_of(plane: Plane, fork_id: str) -> Secret:
 
 def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Service]) -> _Asked | None:
     """Check a request as any fork's; ask the parent for its commit mark, unless a fork is fresh enough anyway."""
-    pool = pool_of(parent)
-    if pool is None:
-        return None
+    pool = pool_of(parent) or AUTOMATIC
     key_limits.check_request(plane, request)
     check_region(request.region_code, parent.region_code)
     forks.check_parent(parent)

@@ -2,6 +2,9 @@
 
 One fork is made at a time, and none while other servers are being made or started, or while the host would then have no
 room for one more. Nothing is remembered that matters: what this process saw of the parents' commits saves work only.
+
+An automatic pool costs little where it is of no use: forks are made only while their parent is quiet, and after one was
+let go the next one waits.
 """
 
 import logging
@@ -29,10 +32,12 @@ from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
 from ramet.store import running, services
-from ramet.store.warm_forks import has_failed_since, services_with, unclaimed_forks
+from ramet.store.warm_forks import has_failed_since, services_among, services_with, unclaimed_forks
 from ramet.warm_forks.claims import PASSWORD_KEY, was_replaced_since
+from ramet.warm_forks.demand import Demand
 
 EVERY_SECONDS = 1.0
+WASTE_SECONDS = 10.0  # to make a fork that nobody gets, and to delete it, takes about half a second of CPU time
 _LOOK_SECONDS = 2.0
 _SETTLED_SECONDS = 10.0
 _PAUSE_SECONDS = 15.0
@@ -57,20 +62,25 @@ class _Seen:
 
 @dataclass
 class KeepingWarm:
-    """The duty. `seconds` is a clock that is never set."""
+    """The duty. `most_automatic` is the size of the largest automatic pool. `seconds` is a clock that is never set."""
 
     plane: Plane
+    most_automatic: int = 0
     seconds: Callable[[], float] = time.monotonic
+    _demand: Demand = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _paused_until: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.plane = as_keeper(self.plane)
+        self._demand = Demand(self.plane, self.most_automatic, self.seconds)
 
     def tend(self) -> None:
         """Tend the pools of all services."""
+        automatic = self._demand.pools()
         with self.plane.store.read() as tx:
-            parents = {one.id: one for one in services_with(tx, POOL_SETTING)}
+            parents = {one.id: one for one in services_among(tx, automatic)}
+            parents |= {one.id: one for one in services_with(tx, POOL_SETTING)}
             found: dict[str, list[Service]] = {}
             for fork in unclaimed_forks(tx):
                 if fork.origin is not None and not is_being_deleted(fork):
@@ -80,11 +90,11 @@ class KeepingWarm:
             if parent_id not in parents:
                 self._delete(own, "Its parent keeps no forks any more")
         for parent in parents.values():
-            self._tend_pool(parent, found.get(parent.id, []))
+            self._tend_pool(parent, pool_of(parent) or automatic[parent.id], found.get(parent.id, []))
 
-    def _tend_pool(self, parent: Service, own: list[Service]) -> None:
-        pool, status = pool_of(parent), status_of(parent)
-        if pool is None or status in (Status.PAUSED, Status.DELETING):
+    def _tend_pool(self, parent: Service, pool: Pool, own: list[Service]) -> None:
+        status = status_of(parent)
+        if status in (Status.PAUSED, Status.DELETING):
             self._delete(own, f"Its parent is {status}")
             return
         with self.plane.store.read() as tx:
@@ -96,8 +106,8 @@ class KeepingWarm:
         self._delete([one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
-        if is_due and self._has_leisure(parent):
-            self._make(parent)
+        if is_due and self._has_leisure(parent) and (self._look(parent).is_settled or not pool.automatic):
+            self._make(parent, pool)
 
     def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
         """Let go of forks whose state is too old, and of more than the pool has; return the others.
@@ -111,11 +121,14 @@ class KeepingWarm:
         stale = [fork for fork, warmth in current if not warmth.is_within(pool.max_age_seconds, now)]
         self._delete(stale, f"Its state is older than {pool.max_age_seconds} s")
         kept = [(fork, warmth) for fork, warmth in current if fork not in stale]
-        self._delete([fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
-        kept = kept[: pool.size]
+        most = pool.size * 2 if pool.automatic else pool.size  # demand varies: nothing is deleted and made again
+        self._delete([fork for fork, _ in kept[most:]], "Its parent keeps fewer forks now")
+        kept = kept[:most]
         late = [fork for fork, warmth in kept if self._is_due(warmth, seen, pool, now)]
-        if late and len(kept) == pool.size and all(fork.ready_at is not None for fork, _ in kept):
+        if late and len(kept) >= pool.size and all(fork.ready_at is not None for fork, _ in kept):
             self._delete(late[-1:], "Its parent has committed since")
+            if pool.automatic:
+                self._paused_until[parent.id] = self.seconds() + WASTE_SECONDS
             kept = [(fork, warmth) for fork, warmth in kept if fork is not late[-1]]
         return [fork for fork, _ in kept]
 
@@ -150,7 +163,7 @@ class KeepingWarm:
         """Tell whether a fork is to be replaced although its state is not too old yet."""
         if seen.mark is not None and warmth.mark == seen.mark:
             return False
-        return seen.is_settled or not warmth.is_within(pool.max_age_seconds // 2, now)
+        return seen.is_settled or not (pool.automatic or warmth.is_within(pool.max_age_seconds // 2, now))
 
     def _has_leisure(self, parent: Service) -> bool:
         if self.seconds() < self._paused_until.get(parent.id, 0.0):
@@ -160,10 +173,10 @@ class KeepingWarm:
                 tx, parent.id, self.plane.clock() - _AFTER_FAILURE
             )
 
-    def _make(self, parent: Service) -> None:
+    def _make(self, parent: Service, pool: Pool) -> None:
         """Submit a fork; while there is no room for it, not again for a while."""
         try:
-            make_warm_fork(self.plane, parent)
+            make_warm_fork(self.plane, parent, pool)
         except Error as error:
             _log.info("service %s: no warm fork is made now: %s", parent.id, error)
             self._paused_until[parent.id] = self.seconds() + _PAUSE_SECONDS
@@ -179,8 +192,8 @@ def as_keeper(plane: Plane) -> Plane:
     return replace(plane, caller=None, give_way=nobody_gives_way, sees_unclaimed=True)
 
 
-def make_warm_fork(plane: Plane, parent: Service) -> None:
-    """Submit a warm fork of a service. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
+def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
+    """Submit a fork for a pool. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
     as_of, mark = plane.clock(), plane.backend.replication.commit_mark(server_of(parent))
     request = replace(_REQUEST, name=suffixed(parent.name, "-warm"))
     plan = forks.plan_fork(plane, parent.project_id, parent.id, request)
@@ -188,8 +201,8 @@ def make_warm_fork(plane: Plane, parent: Service) -> None:
     wanted = wanted_for([plan.fork])
     with plane.change() as tx:
         plan = forks.recheck(plane, tx, plan, request)
-        if pool_of(plan.parent) is None:
-            return
+        if pool_of(plan.parent) != (None if pool.automatic else pool):
+            return  # it has another one since
         (port, *_) = reserve_ports(plane, tx, new.free_ports, _FREE_PORTS)
         check_admission(plane, tx, capacity, parent.project_id, Wanted(2 * wanted.servers, 2 * wanted.memory_mbs))
         fork = new.given_to(plan.fork, plane, port)

@@ -4,19 +4,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.control.lookup import changeable_service, find_service
 from ramet.control.plane import Plane
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
-from ramet.model.warm_forks import Pool, check_pool, pool_of, warmth_of, with_pool
+from ramet.model.warm_forks import AUTOMATIC, Pool, check_pool, pool_of, warmth_of, with_pool
 from ramet.store import services
 from ramet.store.warm_forks import unclaimed_forks
 
 
 @dataclass(frozen=True)
 class WarmForks:
-    """The pool of a service, None without one: how many forks are ready and are being made, and the oldest state."""
+    """The pool of a service, None without one: how many forks are ready and are being made, and the oldest state.
+
+    An automatic pool has the size of what there is of it: its forks are made for the demand of each time.
+    """
 
     pool: Pool | None
     ready: int
@@ -25,7 +29,10 @@ class WarmForks:
 
 
 def keep_warm_forks(plane: Plane, project_id: str, service_id: str, size: int, max_age_seconds: int) -> WarmForks:
-    """Let a service keep so many forks of its newest state ready, none of an older state than that."""
+    """Let a service keep so many forks of its newest state ready, none of an older state than that.
+
+    With a size of 0 it keeps none, however often it is forked.
+    """
     pool = check_pool(size, max_age_seconds)
     with plane.store.write() as tx:
         service = changeable_service(plane, tx, project_id, service_id, "setWarmForks")
@@ -34,7 +41,7 @@ def keep_warm_forks(plane: Plane, project_id: str, service_id: str, size: int, m
 
 
 def drop_warm_forks(plane: Plane, project_id: str, service_id: str) -> None:
-    """Let a service keep no forks any more; those that nobody has claimed are deleted."""
+    """Let a service keep forks only while it is forked often; others that nobody has claimed are deleted."""
     with plane.store.write() as tx:
         _set(tx, changeable_service(plane, tx, project_id, service_id, "deleteWarmForks"), None)
 
@@ -52,6 +59,8 @@ def _set(tx: sa.Connection, service: Service, pool: Pool | None) -> None:
 
 def _shown(tx: sa.Connection, service: Service, pool: Pool | None) -> WarmForks:
     found = unclaimed_forks(tx, service.id)
+    if pool is None and found:
+        pool = replace(AUTOMATIC, size=len(found))
     ready = [warmth_of(one) for one in found if one.ready_at is not None and status_of(one) is Status.READY]
     oldest = min((one.as_of for one in ready if one is not None), default=None)
     return WarmForks(pool, len(ready), sum(one.ready_at is None for one in found), oldest)

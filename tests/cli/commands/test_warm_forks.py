@@ -13,12 +13,15 @@ def test_forks_are_kept_shown_and_dropped(terminal: Terminal) -> None:
     assert terminal.made("service", "fork", "stove", "--max-age", "1m", "--name", "hot")["name"] == "hot"
     dropped = terminal.ramet("service", "warm", "stove", "--off", "-o", "json").data
     assert dropped["size"] == 0
+    assert "keeps" not in terminal.ramet("service", "get", "stove").out
+    assert terminal.ramet("service", "warm", "stove", "--auto", "-o", "json").data["size"] == 0
 
 
 def test_what_contradicts_itself_is_refused_in_the_words_of_the_command_line(terminal: Terminal) -> None:
     terminal.made("service", "create", "oven")
     for options in (
         ("--off", "--keep", "1"),
+        ("--off", "--auto"),
         ("--max-age", "5m"),
         ("--keep", "21"),
         ("--keep", "1", "--max-age", "5s"),

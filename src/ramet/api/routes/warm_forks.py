@@ -22,15 +22,15 @@ def set_warm_forks(at: ServicePath, data: JSONBody[WarmForksInput]) -> Response[
 
     They are made one at a time while nothing else is being started, and give way to other servers when the host is
     full. They are listed nowhere and count against no limit of the project until one is given to a request that it
-    fits.
+    fits. A service without this setting keeps some by itself while it is forked often; with a size of 0 it never does.
     """
     age = DEFAULT_AGE_SECONDS if data.max_age_seconds is None else data.max_age_seconds
     return answer(_shape(verbs.keep_warm_forks(*at, data.size, age)))
 
 
-@remove("/warmForks", operation_id="deleteWarmForks", summary="Keep no warm forks")
+@remove("/warmForks", operation_id="deleteWarmForks", summary="Keep no warm forks of one's own choice")
 def delete_warm_forks(at: ServicePath) -> Response[None]:
-    """Keep no forks ready any more. Those that nobody has claimed are deleted."""
+    """Keep forks ready only while the service is forked often. Others that nobody has claimed are deleted."""
     verbs.drop_warm_forks(*at)
     return empty(204)
 
@@ -39,7 +39,8 @@ def _shape(found: verbs.WarmForks) -> schemas.WarmForks:
     pool = found.pool
     return schemas.WarmForks(
         size=0 if pool is None else pool.size,
-        max_age_seconds=None if pool is None else pool.max_age_seconds,
+        max_age_seconds=None if pool is None or not pool.size else pool.max_age_seconds,
+        automatic=pool is not None and pool.automatic,
         ready=found.ready,
         being_made=found.being_made,
         oldest_state=found.oldest_as_of,

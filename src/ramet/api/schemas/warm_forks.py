@@ -10,8 +10,8 @@ from ramet.model.warm_forks import DEFAULT_AGE_SECONDS, LEAST_AGE_SECONDS, MOST_
 Size = Annotated[
     int,
     Meta(
-        description=f"An integer, how many forks from 1 to {MOST_FORKS}.",
-        extra_json_schema={"minimum": 1, "maximum": MOST_FORKS},
+        description=f"An integer, how many forks from 0 to {MOST_FORKS}; 0: none, however often it is forked.",
+        extra_json_schema={"minimum": 0, "maximum": MOST_FORKS},
     ),
 ]
 MaxAge = Annotated[
@@ -35,6 +35,9 @@ class WarmForks(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     size: int
     max_age_seconds: Annotated[int | None, Meta(description="Absent if the service keeps none.")] = None
+    automatic: Annotated[
+        bool, Meta(description="Whether they are kept because the service is forked often; absent if not.")
+    ] = False
     ready: Annotated[int, Meta(description="How many can be claimed, if they fit a request.")]
     being_made: int
     oldest_state: Annotated[

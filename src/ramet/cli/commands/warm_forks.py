@@ -17,15 +17,17 @@ from ramet.model.warm_forks import MOST_FORKS
 @click.option(
     "--max-age", type=Duration(), help="With --keep: give no fork whose state is older, such as 10m.  [default: 10m]"
 )
-@click.option("--off", is_flag=True, help="Keep none any more, and delete those that nobody has claimed.")
+@click.option("--off", is_flag=True, help="Keep none, and delete those that nobody has claimed.")
+@click.option("--auto", "automatic", is_flag=True, help="Keep some while the service is forked often, as by default.")
 @output_option
 def warm_forks(
-    client: Client, service: Service, keep: int | None, max_age: float | None, off: bool, output: str
+    client: Client, service: Service, keep: int | None, max_age: float | None, off: bool, automatic: bool, output: str
 ) -> None:
     """Keep forks of a service ready, so that 'ramet fork' returns at once. Without an option show them.
 
     A fork gets one of them if the service has committed nothing since it was made, or with --max-age if its state is
-    young enough. They give way to other servers when the host is full.
+    young enough. They give way to other servers when the host is full. By default a service keeps some by itself
+    while it is forked ten times an hour or more.
 
     \b
     Examples:
@@ -34,14 +36,14 @@ def warm_forks(
       ramet fork shop --max-age 10m
       ramet service warm shop --off
     """
-    if (off and keep is not None) or (max_age is not None and keep is None):
-        raise click.UsageError("Give --keep, with or without --max-age, or --off.")
-    if off:
+    if (keep is not None) + off + automatic > 1 or (max_age is not None and keep is None):
+        raise click.UsageError("Give --keep, with or without --max-age, or --off, or --auto.")
+    if automatic:
         client.delete_warm_forks(service.service_id)
-    if keep is None:
+    if keep is None and not off:
         found = client.get_warm_forks(service.service_id)
     else:
-        found = client.set_warm_forks(service.service_id, keep, max_age_seconds=whole(max_age))
+        found = client.set_warm_forks(service.service_id, keep or 0, max_age_seconds=whole(max_age))
     print_result(found, output, lambda: print_pairs(_pairs(found)))
 
 
@@ -49,5 +51,7 @@ def _pairs(found: WarmForks) -> list[tuple[str, str]]:
     if not found.size:
         return [("warm forks", "none are kept; to keep some: ramet service warm SERVICE --keep 3")]
     ready = f"{found.ready} of {found.size}" + (f", {found.being_made} being made" if found.being_made else "")
+    if found.automatic:
+        ready += ", because the service is forked often"
     oldest = [] if found.oldest_state is None else [("oldest state", found.oldest_state.isoformat())]
     return [("ready", ready), ("oldest allowed", f"{found.max_age_seconds} s"), *oldest]

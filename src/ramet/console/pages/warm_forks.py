@@ -13,15 +13,19 @@ _DIGITS = 5
 def warm_values(service: Service) -> Values:
     """Return the values that the form begins with."""
     pool = pool_of(service)
-    size, age = (0, DEFAULT_AGE_SECONDS) if pool is None else (pool.size, pool.max_age_seconds)
+    size, age = ("", DEFAULT_AGE_SECONDS) if pool is None else (pool.size, pool.max_age_seconds)
     return {"warm_size": str(size), "warm_age": str(age)}
 
 
-def _keep(plane: Plane, project_id: str, service_id: str, size: int, max_age_seconds: int) -> None:
-    if size:
-        keep_warm_forks(plane, project_id, service_id, size, max_age_seconds)
-    else:
+def _keep(plane: Plane, project_id: str, service_id: str, size: int | None, max_age_seconds: int) -> None:
+    if size is None:
         drop_warm_forks(plane, project_id, service_id)
+    else:
+        keep_warm_forks(plane, project_id, service_id, size, max_age_seconds)
+
+
+def _size(values: Values) -> int | None:
+    return _number(values, "warm_size") if values.get("warm_size", "").strip() else None
 
 
 def _number(values: Values, name: str) -> int:
@@ -38,7 +42,7 @@ WARM_FORKS: Change[Service] = Change(
     "Forks of the newest state run in advance, so that a fork is READY at once. They take memory as any fork does, and"
     " give way to other servers when the host is full.",
     _keep,
-    lambda values: (_number(values, "warm_size"), _number(values, "warm_age")),
+    lambda values: (_size(values), _number(values, "warm_age")),
     fields=("warm_forks",),
     done="The warm forks have been saved.",
 )
