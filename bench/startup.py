@@ -1,6 +1,7 @@
 """`startup`: commands from the prompt to their exit, and the first statement in the fork that one of them has made.
 
-Beside them, in turns: Python alone, the same fork by requests on an open connection, and the same statement once more.
+Beside them, in turns: Python alone, the same fork by requests on an open connection, the fork of a service that is
+forked so often that it keeps warm ones, and the same statement once more.
 Rows named `…:cpu` are the CPU time of the command itself.
 """
 
@@ -23,8 +24,11 @@ _SIZE_MB = 1000
 _REPEATS, _QUICK_REPEATS = 20, 5
 _REST_SECONDS = 1.0
 _LISTED = 10
-_PARENT = "shop"
+_PARENT, _TEMPLATE = "shop", "template"
+_OFTEN = 10
+_WARM = 3
 _RAMET = (str(Path(sys.executable).with_name("ramet")),)
+_FORK = (*_RAMET, "service", "fork", "--now", "-o", "json")
 
 
 def bench_startup(options: Options) -> Report:
@@ -33,14 +37,19 @@ def bench_startup(options: Options) -> Report:
     driver = options.drivers[:1] or ("auto",)
     size_mb = (options.sizes or (100 if options.quick else _SIZE_MB,))[0]
     taken: dict[str, list[float]] = {}
-    with instance(options.data, *driver) as running, bare() as means:
+    with instance(options.data, *driver, RAMET_AUTOMATIC_WARM_FORKS=str(_WARM)) as running, bare() as means:
         api = running.api()
-        parent = api.create(_PARENT)
-        fill(means.programs, parent.service, size_mb)
+        parent, template = api.create(_PARENT), api.create(_TEMPLATE)
+        for each in (parent, template):
+            fill(means.programs, each.service, size_mb)
+        api.call("PUT", f"/{parent.service_id}/warmForks", {"size": 0})
+        for _ in range(_OFTEN):
+            api.delete(api.fork(template.service_id, "NOW").service_id)
         for number in range(_LISTED):
             api.create(f"{_PARENT}-{number}")
         environ = {**os.environ, "RAMET_CREDENTIALS_FILE": str(running.credentials_file), "HOME": str(options.data)}
         for _ in range(options.repeats or (_QUICK_REPEATS if options.quick else _REPEATS)):
+            api.await_warm(template.service_id, _WARM)
             _turn(running, means, parent.service_id, environ, taken)
     for method, found in taken.items():
         report.add(method, size_mb, found)
@@ -63,10 +72,13 @@ def _turn(
     taken.setdefault("requests", []).append(made.ready_ms)
     api.delete(made.service_id)
     time.sleep(_REST_SECONDS)
-    fork = json.loads(_timed("fork", [*_RAMET, "service", "fork", _PARENT, "--now", "-o", "json"], environ, taken))
+    fork = json.loads(_timed("fork", [*_FORK, _PARENT], environ, taken))
     for method in ("psql_first", "psql_again"):
         _timed(method, _psql(means, fork), {**environ, "PGPASSWORD": fork["initial_password"]}, taken)
     api.delete(fork["service_id"])
+    time.sleep(_REST_SECONDS)
+    warm = json.loads(_timed("fork_warm", [*_FORK, _TEMPLATE], environ, taken))
+    api.delete(warm["service_id"])
 
 
 def _psql(means: Bare, service: Mapping[str, Mapping[str, object]]) -> list[str]:
