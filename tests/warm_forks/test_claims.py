@@ -73,11 +73,41 @@ def test_a_request_that_no_warm_fork_fits_is_served_as_ever(warm: Warm, fields: 
     assert len(warm.ids()) == 1
 
 
-def test_several_forks_at_once_are_made_as_ever(warm: Warm) -> None:
-    warm.keep(1)
+def ask_for_several(warm: Warm, count: int, key: str | None = None, **fields: Any) -> list[dict[str, Any]]:
     path = warm.world.path(warm.shop["service_id"], "forkServices")
-    made = warm.world.post(path, {"fork_strategy": "NOW", "count": 2}).json()
-    assert [one["status"] for one in made] == ["QUEUED", "QUEUED"]
+    headers = {} if key is None else {"Idempotency-Key": key}
+    answer = warm.world.post(path, {"fork_strategy": "NOW", "count": count, **fields}, headers=headers)
+    assert answer.status_code == 202, answer.text
+    return list(answer.json())
+
+
+def test_several_forks_at_once_are_warm_where_there_are_so_many_and_all_made_together_where_not(warm: Warm) -> None:
+    warm.keep(3)
+    kept = warm.ids()
+    made = ask_for_several(warm, 4)
+    assert ({one["status"] for one in made}, warm.ids()) == ({"QUEUED"}, kept)
+    assert {one["status"] for one in ask_for_several(warm, 2, max_age_seconds=600)} == {"QUEUED"}
+    given = ask_for_several(warm, 2, name="job")
+    assert [(one["status"], one["name"]) for one in given] == [("READY", "job-1"), ("READY", "job-2")]
+    assert len(kept - warm.ids()) == 2
+    assert [one["name"] for one in warm.world.listed()][-2:] == ["job-1", "job-2"]
+
+
+def test_who_repeats_a_request_for_several_gets_those_that_are_left_and_others_for_those_that_are_gone(
+    warm: Warm,
+) -> None:
+    warm.keep(3)
+    first = ask_for_several(warm, 2, "run-43")
+    passwords = {one["service_id"]: one["initial_password"] for one in first}
+    assert {one["service_id"]: one["initial_password"] for one in ask_for_several(warm, 2, "run-43")} == passwords
+    gone, left = (one["service_id"] for one in first)
+    warm.world.delete(warm.world.path(gone))
+    warm.world.work()
+    again, same = ask_for_several(warm, 2, "run-43")
+    assert (same["service_id"], same["initial_password"]) == (left, passwords[left])
+    warm.world.work()
+    server = server_of(get_service(warm.world.plane, warm.world.tenant.project.id, again["service_id"]))
+    assert warm.world.backend.servers.has_password(server, Secret(again["initial_password"]))
 
 
 @pytest.mark.parametrize(

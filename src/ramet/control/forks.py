@@ -75,21 +75,21 @@ def fork_services(
 
     A repeated request with the same key returns the same forks, and makes those again that are gone.
     """
-    keys, asked = _keys(idempotency_key, count), _asked(service_id, request, count)
+    keys, asked = keys_of(idempotency_key, count), asked_for(service_id, request, count)
     earlier = [earlier_answer(plane, project_id, key, asked) for key in keys]
-    if found := _all(earlier):
+    if found := complete(earlier):
         return found
     plan = plan_fork(plane, project_id, service_id, request)
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
     with plane.change() as tx:
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
-        if found := _all(replayed):
+        if found := complete(replayed):
             return found
         plan = recheck(plane, tx, plan, request)
         missing = [n for n, one in enumerate(replayed) if one is None]
         ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
         check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork] * len(missing)))
-        wanted = within_limits(plane, tx, [_numbered(plan.fork, n, count) for n in missing], plan.parent)
+        wanted = within_limits(plane, tx, [numbered(plan.fork, n, count) for n in missing], plan.parent)
         state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
         given = [
             identities[n].given_to(each, plane, port) for n, port, each in zip(missing, ports, wanted, strict=True)
@@ -140,23 +140,25 @@ def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkReques
     return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)), plan.base_backup)
 
 
-def _keys(key: str | None, count: int) -> list[str | None]:
+def keys_of(key: str | None, count: int) -> list[str | None]:
     """Return the key of each of several forks: one with a space, which no key of a client has. Raises Invalid."""
     if not 1 <= count <= MOST_AT_ONCE:
         raise Invalid("INVALID_FIELD", f"count must be between 1 and {MOST_AT_ONCE} (got {count})")
     return [key if key is None or count == 1 else f"{key} {n}" for n in range(1, count + 1)]
 
 
-def _asked(service_id: str, request: ForkRequest, count: int) -> object:
+def asked_for(service_id: str, request: ForkRequest, count: int) -> object:
+    """Return what a repeated request has to be equal to."""
     return (service_id, request) if count == 1 else (service_id, request, count)
 
 
-def _all(found: list[Accepted | None]) -> list[Accepted] | None:
+def complete(found: list[Accepted | None]) -> list[Accepted] | None:
+    """Return the answers if there is one to each of several forks."""
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
 
 
-def _numbered(fork: Service, n: int, count: int) -> Service:
+def numbered(fork: Service, n: int, count: int) -> Service:
     """Return a fork with its number in its name, which stays within the limit; lists show it in this order."""
     suffix = "" if count == 1 else f"-{n + 1}"
     created_at = fork.created_at + timedelta(microseconds=n)

@@ -1,4 +1,4 @@
-"""The verb fork where a service keeps warm forks: a request that one of them fits gets that one, in one transaction.
+"""The verb fork where a service keeps warm forks: a request that they fit gets them, in one transaction.
 
 Everything that can be decided without changing the store is decided before. The transaction locks the parent, checks
 again, and makes the fork's row that of the client: name, life span, labels, key and idempotency key. The password was
@@ -74,47 +74,49 @@ def fork_services(
     count: int = 1,
     idempotency_key: str | None = None,
 ) -> list[Accepted]:
-    """Accept forks as `control.forks` does; a single one is a warm fork where one fits."""
+    """Accept forks as `control.forks` does; they are warm forks where as many as are asked for fit."""
     check_request(request)
-    if count == 1 and may_be_warm(request):
-        claimed = claim_fork(plane, project_id, service_id, request, idempotency_key)
+    if may_be_warm(request, count):
+        claimed = claim_forks(plane, project_id, service_id, request, count, idempotency_key)
         if claimed is not None:
-            return [claimed]
-    return forks.fork_services(plane, project_id, service_id, request, count, idempotency_key)
+            return claimed
+    made = forks.fork_services(plane, project_id, service_id, request, count, idempotency_key)
+    return [_while_it_opens(plane, one) for one in made]
 
 
-def claim_fork(
-    plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
-) -> Accepted | None:
-    """Give a warm fork of a service to the caller; None when none fits."""
-    known = (service_id, request)
+def claim_forks(
+    plane: Plane,
+    project_id: str,
+    service_id: str,
+    request: ForkRequest,
+    count: int = 1,
+    idempotency_key: str | None = None,
+) -> list[Accepted] | None:
+    """Give warm forks of a service to the caller; None when fewer fit, or the request made some earlier."""
+    keys, known = forks.keys_of(idempotency_key, count), forks.asked_for(service_id, request, count)
     with plane.store.read() as tx:
-        earlier = replay(plane, tx, project_id, idempotency_key, known)
-        if earlier is not None:
-            found = []
-        else:
-            parent = find_parent(plane, tx, project_id, service_id, from_deleted=False)
-            found = unclaimed_forks(tx, parent.id)
-    if earlier is not None:
-        return _while_it_opens(plane, earlier)
-    asked = _examine(plane, parent, request, found) if found else None
-    if asked is None or not any(asked.accepts(fork) for fork in found):
+        if any(replay(plane, tx, project_id, key, known) for key in keys):
+            return None
+        parent = find_parent(plane, tx, project_id, service_id, from_deleted=False)
+        found = unclaimed_forks(tx, parent.id)
+    asked = _examine(plane, parent, request, found) if len(found) >= count else None
+    if asked is None or sum(asked.accepts(fork) for fork in found) < count:
         return None
     with plane.store.write() as tx:
-        if (replayed := replay(plane, tx, project_id, idempotency_key, known)) is not None:
-            return _with_password(plane, replayed)
-        claimed = _claim(plane, tx, parent, asked)
-        if claimed is not None:
-            remember(plane, tx, project_id, idempotency_key, known, claimed.service.id)
-    return _as_expected(parent, claimed)
+        if any(replay(plane, tx, project_id, key, known) for key in keys):
+            return None
+        claimed = _claim(plane, tx, parent, asked, count)
+        for key, one in zip(keys, claimed, strict=False):
+            remember(plane, tx, project_id, key, known, one.service.id)
+    return [_as_expected(parent, one) for one in claimed] or None
 
 
-def _as_expected(parent: Service, claimed: Accepted | None) -> Accepted | None:
+def _as_expected(parent: Service, claimed: Accepted) -> Accepted:
     """Return the answer as its client expects it: QUEUED, unless the parent was given a pool.
 
     A client that sees READY in the answer to its request does not poll (docs/compatibility.md).
     """
-    if claimed is None or pool_of(parent) is not None:
+    if pool_of(parent) is not None:
         return claimed
     queued = Activity("", ProcedureName.FORK, OperationStatus.RUNNING, started=False)
     return dataclasses.replace(claimed, service=replace(claimed.service, activity=queued))
@@ -133,9 +135,13 @@ def check_request(request: ForkRequest) -> None:
         )
 
 
-def may_be_warm(request: ForkRequest) -> bool:
-    """Tell whether a warm fork can be what a request asks for: each is of now, and neutralized."""
-    return request.strategy is ForkStrategy.NOW and is_neutralized(request) and not request.from_deleted
+def may_be_warm(request: ForkRequest, count: int) -> bool:
+    """Tell whether warm forks can be what a request asks for: each is of now, and neutralized.
+
+    Several have the same state, so those that may be older are made together.
+    """
+    is_of_now = request.strategy is ForkStrategy.NOW and not request.from_deleted
+    return is_of_now and is_neutralized(request) and (count == 1 or request.max_age_seconds is None)
 
 
 def was_replaced_since(tx: sa.Connection, parent_id: str, since: datetime) -> bool:
@@ -170,22 +176,32 @@ def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:
     return warmth_of(fork) if is_ready and is_like(fork, wanted) else None
 
 
-def _claim(plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked) -> Accepted | None:
-    """Make the youngest fork that fits the caller's. Locks the parent first, as every fork does, then the fork."""
+def _claim(plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked, count: int) -> list[Accepted]:
+    """Make the youngest forks that fit the caller's, if there are so many.
+
+    Locks the parent first, as every fork does, then the forks.
+    """
     parent = find_parent(plane, tx, parent.project_id, parent.id, from_deleted=False, lock=True)
     forks.check_parent(parent)
     services.take_turn(tx)
-    found = [one for one in unclaimed_forks(tx, parent.id) if asked.accepts(one)]
+    found, chosen = [one for one in unclaimed_forks(tx, parent.id) if asked.accepts(one)], list[Service]()
     for one in sorted(found, key=_as_of, reverse=True):
         fork = services.get_service(tx, one.id, lock=True)
         if fork is None or not asked.accepts(fork) or was_replaced_since(tx, parent.id, fork.created_at):
             continue
-        (given,) = within_limits(plane, tx, [replace(asked.wanted, id=fork.id, origin=fork.origin)], parent)
-        if given.sleep_after_seconds is not None:
-            return None  # its server would need a port of its own
-        _give(plane, tx, fork, given, asked)
-        return Accepted(find_service(plane, tx, parent.project_id, fork.id), password_of(plane, fork.id))
-    return None
+        chosen.append(fork)
+        if len(chosen) == count:
+            break
+    else:
+        return []
+    wanted = [forks.numbered(asked.wanted, n, count) for n in range(count)]
+    wanted = [replace(one, id=fork.id, origin=fork.origin) for one, fork in zip(wanted, chosen, strict=True)]
+    given = within_limits(plane, tx, wanted, parent)
+    if any(one.sleep_after_seconds is not None for one in given):
+        return []  # its server would need a port of its own
+    for fork, one in zip(chosen, given, strict=True):
+        _give(plane, tx, fork, one, asked)
+    return [Accepted(find_service(plane, tx, parent.project_id, one.id), password_of(plane, one.id)) for one in given]
 
 
 def _give(plane: Plane, tx: sa.Connection, fork: Service, given: Service, asked: _Asked) -> None:
@@ -196,8 +212,8 @@ def _give(plane: Plane, tx: sa.Connection, fork: Service, given: Service, asked:
         fork.id,
         unclaimed=False,
         name=given.name,
-        created_at=asked.now,
-        ready_at=asked.now,
+        created_at=given.created_at,
+        ready_at=given.created_at,
         labels=given.labels or None,
         protected=given.protected,
         life_span=services.life_span_column(given.life_span),
@@ -213,16 +229,10 @@ def _as_of(fork: Service) -> datetime:
     return warmth.as_of
 
 
-def _with_password(plane: Plane, earlier: Accepted) -> Accepted | None:
-    """Return the earlier answer to a repeated request that got a warm fork; None for another one."""
+def _while_it_opens(plane: Plane, earlier: Accepted) -> Accepted:
+    """Return an answer with the password of a warm fork, if it is one, and that only while the fork accepts it."""
     fork = earlier.service
-    return None if warmth_of(fork) is None else Accepted(fork, password_of(plane, fork.id))
-
-
-def _while_it_opens(plane: Plane, earlier: Accepted) -> Accepted | None:
-    """Return an earlier answer, with the password only while the fork still accepts it."""
-    found = _with_password(plane, earlier)
-    if found is None or found.initial_password is None:
-        return None
-    opens = plane.backend.servers.has_password(server_of(found.service), found.initial_password)
-    return found if opens else Accepted(found.service, None)
+    if warmth_of(fork) is None:
+        return earlier
+    password = password_of(plane, fork.id)
+    return Accepted(fork, password if plane.backend.servers.has_password(server_of(fork), password) else None)

@@ -52,9 +52,9 @@ def fork_service(
     """Accept a fork: a new service with the data of this one as of now, of its last snapshot, or of a past time.
 
     What only the off-host archive has is downloaded first; with from_deleted that may be a service that was deleted.
-    Where the service keeps warm forks, one of them may be given: its status is READY already. It has exactly what is
-    committed now, or with max_age_seconds a state of at most that age. With dry_run nothing is created, and the
-    response is 200 with the plan of the fork.
+    Where the service keeps warm forks, one of them may be given: it is READY already, and its status says so where
+    somebody chose to keep some. It has exactly what is committed now, or with max_age_seconds a state of at most that
+    age. With dry_run nothing is created, and the response is 200 with the plan of the fork.
     """
     request = _request(data)
     if dry_run:
