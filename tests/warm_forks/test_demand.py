@@ -84,6 +84,15 @@ def test_a_pool_that_a_service_was_given_counts_and_none_is_kept_where_that_was_
     assert len(warm.ids()) > 2
 
 
+def test_no_fork_is_given_from_the_moment_on_at_which_somebody_chose_to_have_none(warm: Warm) -> None:
+    fork_often(warm)
+    kept = warm.ids()
+    warm.world.client.put(warm.path, json={"size": 0}, auth=warm.world.tenant.credentials)
+    for fields in ({}, {"max_age_seconds": 60}):
+        fork = warm.world.fork(warm.shop, **fields)
+        assert (fork["service_id"] in kept, fork["status"]) == (False, "QUEUED")
+
+
 def test_a_parent_that_is_written_to_gets_no_automatic_forks_until_it_is_quiet(warm: Warm) -> None:
     for _ in range(OFTEN):
         warm.world.fork(warm.shop)

@@ -157,6 +157,8 @@ def password_of(plane: Plane, fork_id: str) -> Secret:
 def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Service]) -> _Asked | None:
     """Check a request as any fork's; ask the parent for its commit mark, unless a fork is fresh enough anyway."""
     pool = pool_of(parent) or AUTOMATIC
+    if not pool.size:
+        return None
     key_limits.check_request(plane, request)
     check_region(request.region_code, parent.region_code)
     forks.check_parent(parent)
