@@ -8,11 +8,13 @@ import pytest
 
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.memory.restore import MemoryRestore
-from ramet.control.requests import CreateRequest
+from ramet.control.forks import fork_services
+from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import create_service
 from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
 from ramet.model.events import EventType
+from ramet.model.fork import ForkStrategy
 from ramet.store import events, running, services
 from ramet.warm_forks.giving_way import give_way
 from tests.api.world import World
@@ -155,6 +157,13 @@ def test_forks_give_way_when_the_host_is_full_and_are_not_made_where_they_would_
     world.backend.startable = 2
     warm.tend()
     assert len(warm.ids()) == 2
+
+
+def test_a_refusal_of_a_full_host_names_nothing_that_its_reader_cannot_see(warm: Warm) -> None:
+    warm.keep(2)
+    world = full(warm, startable=0)
+    with pytest.raises(Exhausted, match="3 servers run, 1 of them yours: shop"):
+        fork_services(world.plane, world.tenant.project.id, warm.shop["service_id"], ForkRequest(ForkStrategy.NOW), 3)
 
 
 def full(warm: Warm, startable: int) -> World:

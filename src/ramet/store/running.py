@@ -22,10 +22,10 @@ _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 
 
 class Running(NamedTuple):
-    """A service whose server runs, or a read replica set, with all its nodes."""
+    """A service whose server runs, or a read replica set, with all its nodes; of no project while nobody has it."""
 
     name: str
-    project_id: str
+    project_id: str | None
     made_by: str | None
     servers: int
     memory_mbs: int
@@ -52,7 +52,8 @@ def committed_mbs(tx: sa.Connection) -> int:
 
 def list_running(tx: sa.Connection) -> Sequence[Running]:
     """Return all that runs or is being started, of all projects."""
-    columns = (service.c.name, service.c.project_id, service.c.made_by, service.c.environment, service.c.memory_gbs)
+    owner = sa.case((service.c.unclaimed.is_(False), service.c.project_id))
+    columns = (service.c.name, owner, service.c.made_by, service.c.environment, service.c.memory_gbs)
     rows = tx.execute(sa.select(*columns).where(_RUNNING))
     own = [
         Running(name, project, key, 1, _needed(environment, memory)) for name, project, key, environment, memory in rows
