@@ -93,6 +93,15 @@ def test_no_fork_is_given_from_the_moment_on_at_which_somebody_chose_to_have_non
         assert (fork["service_id"] in kept, fork["status"]) == (False, "QUEUED")
 
 
+def test_forks_from_before_the_clock_was_set_back_are_no_demand(warm: Warm) -> None:
+    warm.world.advance(timedelta(days=30))
+    fork_often(warm)
+    assert warm.ids()
+    warm.world.advance(timedelta(days=-30))
+    warm.tend(_MADE_WITHIN)
+    assert warm.ids() == set()
+
+
 def test_a_parent_that_is_written_to_gets_no_automatic_forks_until_it_is_quiet(warm: Warm) -> None:
     for _ in range(OFTEN):
         warm.world.fork(warm.shop)

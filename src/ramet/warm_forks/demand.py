@@ -39,7 +39,7 @@ class Demand:
     def _count(self) -> Mapping[str, Pool]:
         now = self.plane.clock()
         with self.plane.store.read() as tx:
-            found = count_fitting(tx, now - WITHIN, now - _BATCH_WITHIN)
+            found = count_fitting(tx, now - WITHIN, now - _BATCH_WITHIN, now)
         return {
             one: replace(AUTOMATIC, size=max(1, min(self.most, recent)))
             for one, (every, recent) in found.items()
