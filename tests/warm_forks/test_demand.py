@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ramet.warm_forks import keeping
 from ramet.warm_forks.demand import OFTEN
 from ramet.warm_forks.keeping import WASTE_SECONDS
 from tests.api.world import JsonObject
@@ -100,6 +101,22 @@ def test_forks_from_before_the_clock_was_set_back_are_no_demand(warm: Warm) -> N
     warm.world.advance(timedelta(days=-30))
     warm.tend(_MADE_WITHIN)
     assert warm.ids() == set()
+
+
+def test_the_store_is_not_asked_for_failures_while_a_parent_is_written_to(
+    warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(OFTEN):
+        warm.world.fork(warm.shop)
+        warm.world.work()
+
+    def asked(*_: object) -> bool:
+        raise AssertionError("every second, and for nothing")
+
+    monkeypatch.setattr(keeping, "has_failed_since", asked)
+    for n in range(5):
+        warm.write(str(n))
+        warm.tend(1)
 
 
 def test_a_parent_that_is_written_to_gets_no_automatic_forks_until_it_is_quiet(warm: Warm) -> None:

@@ -106,7 +106,8 @@ class KeepingWarm:
         self._delete([one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
-        if is_due and self._has_leisure(parent) and (self._look(parent).is_settled or not pool.automatic):
+        is_time = not pool.automatic or self._look(parent).is_settled
+        if is_due and is_time and self._has_leisure(parent):
             self._make(parent, pool)
 
     def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
