@@ -1,18 +1,19 @@
 """A service that is forked often keeps warm forks by itself; what is not asked for, or is of no use, is not made."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from ramet.store import services
 from ramet.warm_forks import keeping
 from ramet.warm_forks.demand import OFTEN
-from ramet.warm_forks.keeping import WASTE_SECONDS
+from ramet.warm_forks.keeping import WASTE_SECONDS, KeepingWarm
 from tests.api.world import JsonObject
 from tests.warm_forks.conftest import MOST_AUTOMATIC, Warm
 
 _MADE_WITHIN = 40  # calls of the duty
-_LONG_AFTER = timedelta(minutes=11)  # the last batch
 
 
 def fork_often(warm: Warm, times: int = OFTEN, **fields: Any) -> None:
@@ -27,21 +28,40 @@ def shown(warm: Warm) -> JsonObject:
     return dict(warm.world.get(warm.path).json())
 
 
-def test_a_service_that_is_forked_often_keeps_forks_until_it_is_not(everywhere: Warm) -> None:
+def test_a_service_that_is_forked_often_keeps_forks_for_an_hour(everywhere: Warm) -> None:
     warm = everywhere
     fork_often(warm, OFTEN - 1)
-    assert warm.ids() == set()
+    assert (warm.ids(), shown(warm)["automatic"], shown(warm)["size"]) == (set(), True, 0)
     fork_often(warm, 1)
-    assert len(warm.ids()) == OFTEN
-    assert (shown(warm)["automatic"], shown(warm)["ready"]) == (True, OFTEN)
-    assert "warm_forks" not in warm.world.look(warm.shop)["metadata"]  # it was told nothing
+    assert (len(warm.ids()), shown(warm)["size"], shown(warm)["ready"]) == (OFTEN, OFTEN, OFTEN)
+    assert "warm_forks" not in warm.world.look(warm.shop)["metadata"]  # nobody chose them
     kept = warm.ids()
-    warm.world.advance(_LONG_AFTER)
+    warm.world.advance(timedelta(minutes=50))
     warm.tend()
-    assert len(warm.ids() & kept) == 2  # twice the one that is kept for the rest of the hour
-    warm.world.advance(timedelta(hours=1))
+    assert warm.ids() == kept
+    warm.world.advance(timedelta(minutes=11))
     warm.tend()
     assert warm.ids() == set()
+
+
+def test_a_batch_that_comes_again_finds_as_many_as_it_had(warm: Warm) -> None:
+    fork_often(warm, 4)
+    warm.world.advance(timedelta(minutes=20))
+    fork_often(warm, 6)
+    assert len(warm.ids()) == 6
+
+
+@pytest.mark.parametrize(("most_ports", "kept"), [(20, 2), (12, 0)])
+def test_clients_need_the_ports_more(warm: Warm, most_ports: int, kept: int) -> None:
+    """Automatic forks take a tenth of the ports at most, and none where clients have four fifths of them."""
+    for _ in range(OFTEN):
+        warm.world.fork(warm.shop)
+        warm.world.work()
+    with warm.world.store.write() as tx:
+        ports = range(min(services.used_ports(tx)), max(services.used_ports(tx)) + 1)
+    few = replace(warm.world.plane.placement, ports=range(ports.start, ports.start + most_ports))
+    keeper = KeepingWarm(replace(warm.world.plane, placement=few), MOST_AUTOMATIC)
+    assert sum(pool.size for pool in keeper._demand.pools().values()) == kept
 
 
 def test_a_fork_from_an_automatic_pool_is_queued_in_the_response_and_ready_at_the_next_look(warm: Warm) -> None:
@@ -65,9 +85,10 @@ def test_an_automatic_pool_has_a_largest_size(warm: Warm) -> None:
         {"environment_tag": "PROD"},
         {"cpu_millis": "500", "memory_gbs": "2"},
         {"sleep_after_seconds": 300},
+        {"wal_level": "logical"},
     ],
 )
-def test_forks_that_no_warm_one_would_have_fitted_are_no_demand(warm: Warm, fields: dict[str, str]) -> None:
+def test_forks_that_no_warm_one_would_have_fitted_are_no_demand(warm: Warm, fields: dict[str, Any]) -> None:
     fork_often(warm, OFTEN, **fields)
     assert warm.ids() == set()
 
@@ -131,10 +152,14 @@ def test_a_parent_that_is_written_to_gets_no_automatic_forks_until_it_is_quiet(w
     assert len(warm.ids()) == OFTEN
 
 
-def test_forks_that_a_commit_made_useless_are_replaced_slowly(warm: Warm) -> None:
+def test_forks_that_a_commit_made_useless_go_at_once_and_delay_the_next_ones(warm: Warm) -> None:
     fork_often(warm)
-    before, begun = warm.ids(), warm.keeper.seconds()
+    before = warm.ids()
     warm.write()
     while before & warm.ids():
         warm.tend(1)
-        assert len(before - warm.ids()) <= 1 + (warm.keeper.seconds() - begun) / WASTE_SECONDS
+    begun = warm.keeper.seconds()
+    while not warm.ids():
+        warm.tend(1)
+    assert warm.keeper.seconds() - begun > WASTE_SECONDS * (OFTEN - 1)
+    assert warm.world.fork(warm.shop)["service_id"] not in before

@@ -54,7 +54,7 @@ def test_a_pool_that_is_made_smaller_or_dropped_lets_its_forks_go(warm: Warm) ->
     assert len(warm.ids()) == 1
     assert warm.world.delete(warm.path).status_code == 204
     warm.tend(1)
-    assert (warm.ids(), shown(warm)) == (set(), {"size": 0, "ready": 0, "being_made": 0})
+    assert (warm.ids(), shown(warm)) == (set(), {"size": 0, "automatic": True, "ready": 0, "being_made": 0})
     assert set(warm.world.backend.volumes) == {warm.shop["service_id"]}
 
 

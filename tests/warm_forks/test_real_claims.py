@@ -14,6 +14,7 @@ from ramet.client import Client, ForkStrategy
 from ramet.errors import Error
 from ramet.model.rights import Role
 from ramet.model.status import Status
+from ramet.warm_forks.demand import OFTEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 _KEPT = 4
@@ -110,3 +111,26 @@ def _ask_at_once(ramet: Instance, client: Client, shop: Service) -> dict[int, Se
         again = found[number]
         assert one is None or (again is not None and again.service_id == one.service_id)
     return {number: one for number, one in found.items() if one is not None}
+
+
+def test_a_real_service_that_is_forked_often_gets_warm_forks_by_itself_and_leaves_nothing() -> None:
+    with running_instance(RAMET_AUTOMATIC_WARM_FORKS="2") as ramet, ramet.client() as client:
+        shop = client.create_service("shop")
+        client.wait_ready(shop.service_id)
+        for _ in range(OFTEN):
+            fork = client.fork_service(shop.service_id, ForkStrategy.NOW)
+            client.wait_ready(fork.service_id)
+            client.delete_service(fork.service_id)
+        eventually(lambda: client.get_warm_forks(shop.service_id).ready == 2, "warm forks", 0.5, seconds=300)
+        with connect(shop.endpoint.port, str(shop.initial_password)) as session:
+            session.execute("CREATE TABLE notes AS SELECT 1 AS n")
+        eventually(lambda: client.get_warm_forks(shop.service_id).ready == 0, "the end of what is useless", 0.5)
+        fork = client.fork_service(shop.service_id, ForkStrategy.NOW)
+        assert fork.status is Status.QUEUED
+        client.wait_ready(fork.service_id)
+        with connect(fork.endpoint.port, str(fork.initial_password)) as session:
+            assert session.execute("SELECT n FROM notes").fetchone() == (1,)
+        for one in (fork, shop):
+            client.delete_service(one.service_id)
+        ramet.await_idle()
+        eventually(lambda: not ramet.leftovers(), "the end of all warm forks", 0.5)

@@ -21,5 +21,5 @@ class WarmForkPools(Connection):
         return self.call("PUT", self.path(service_id, "warmForks"), schemas.warm_forks.WarmForks, body)
 
     def delete_warm_forks(self, service_id: str) -> None:
-        """Let a service keep no forks ready any more."""
+        """Let a service keep forks ready only while it is forked often. With the size 0 it never does."""
         self.send("DELETE", self.path(service_id, "warmForks"))

@@ -89,8 +89,16 @@ def with_warmth(settings: Mapping[str, Any], warmth: Warmth) -> dict[str, Any]:
     return {**settings, _FORK_SETTING: msgspec.to_builtins(warmth)}
 
 
+def settings_but_warmth(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a fork as it would have been made when it was asked for."""
+    return {name: value for name, value in settings.items() if name != _FORK_SETTING}
+
+
 def is_like(fork: Service, wanted: Service) -> bool:
     """Tell whether a warm fork has all that a wanted one would inherit or be given when it is made."""
-    own = {name: value for name, value in fork.settings.items() if name != _FORK_SETTING}
     same = all(getattr(fork, name) == getattr(wanted, name) for name in _INHERITED)
-    return same and own == wanted.settings and fork.sleep_after_seconds == wanted.sleep_after_seconds
+    return (
+        same
+        and settings_but_warmth(fork.settings) == wanted.settings
+        and fork.sleep_after_seconds == wanted.sleep_after_seconds
+    )

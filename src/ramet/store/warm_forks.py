@@ -1,14 +1,15 @@
 """Rows of forks that were made in advance, and of the services that keep them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
-from ramet.store import services
+from ramet.store import replica_sets, services
 from ramet.store.tables import operation, project, service
 
 _LONGEST_TO_MAKE = timedelta(days=1)
@@ -30,23 +31,33 @@ def services_among(tx: sa.Connection, ids: Collection[str]) -> list[Service]:
     return services.live_services(tx, service.c.id.in_(ids)) if ids else []
 
 
-def count_fitting(tx: sa.Connection, since: datetime, recent: datetime, until: datetime) -> dict[str, tuple[int, int]]:
-    """Count the forks of each service that clients have asked for since a time, and those since a later time.
+def fitting_forks(
+    tx: sa.Connection, since: datetime, until: datetime
+) -> dict[str, list[tuple[datetime, Mapping[str, Any]]]]:
+    """Return when clients have asked for forks of each service, in their order, and the settings of these forks.
 
-    Only forks count that a warm one may have been given for: as of now, as DEV, of their parent's size, never asleep.
-    Those after `until` were made before the clock was set back.
+    Only forks that a warm one may have been given for: as of now, as DEV, of their parent's size, never asleep. Those
+    after `until` were made before the clock was set back.
     """
-    parent = service.alias("parent")
+    parent, found = service.alias("parent"), dict[str, list[tuple[datetime, Mapping[str, Any]]]]()
     in_time = (service.c.created_at > since) & (service.c.created_at <= until)
     fits = in_time & service.c.project_id.in_(sa.select(project.c.id))  # all are: so the index of the listing serves
     fits &= service.c.unclaimed.is_(False) & service.c.sleep_after_seconds.is_(None)
     fits &= (service.c.fork_strategy == ForkStrategy.NOW.value) & (service.c.environment == Environment.DEV.value)
     for column in ("cpu_millis", "memory_gbs"):
         fits &= service.c[column].is_not_distinct_from(parent.c[column])
-    late = sa.func.count(sa.case((service.c.created_at > recent, 1)))
     asked = service.join(parent, parent.c.id == service.c.parent_service_id)
-    found = sa.select(parent.c.id, sa.func.count(), late).select_from(asked).where(fits).group_by(parent.c.id)
-    return {parent_id: (every, last) for parent_id, every, last in tx.execute(found)}
+    query = sa.select(parent.c.id, service.c.created_at, service.c.settings).select_from(asked).where(fits)
+    for parent_id, at, settings in tx.execute(query.order_by(service.c.created_at)):
+        found.setdefault(parent_id, []).append((at, settings))
+    return found
+
+
+def count_ports(tx: sa.Connection) -> int:
+    """Count the ports of what clients have, without warm forks that nobody has claimed."""
+    kinds = [sa.func.count(service.c[name]) for name in ("port", "pooler_port", "server_port")]
+    live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None) & service.c.unclaimed.is_(False)
+    return sum(tx.execute(sa.select(*kinds).where(live)).one()) + len(replica_sets.used_ports(tx))
 
 
 def has_failed_since(tx: sa.Connection, parent_id: str, since: datetime) -> bool:

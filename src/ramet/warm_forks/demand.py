@@ -1,23 +1,30 @@
 """Automatic pools: a service that is forked often as of now keeps warm forks although nobody has asked for them.
 
-Many forks within an hour are the work of programs, and more will come. There are as many warm forks as came within the
-last minutes, so that a batch that comes again finds all of them.
+Many forks within an hour are the work of programs, and more will come. There are as many warm forks as came within ten
+minutes, so that a batch that comes again finds all of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from ramet.control import forks
 from ramet.control.plane import Plane
-from ramet.model.warm_forks import AUTOMATIC, Pool
-from ramet.store.warm_forks import count_fitting
+from ramet.control.requests import ForkRequest
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service
+from ramet.model.warm_forks import AUTOMATIC, Pool, settings_but_warmth
+from ramet.store.warm_forks import count_ports, fitting_forks, services_among
 
+REQUEST = ForkRequest(ForkStrategy.NOW)  # what every warm fork is made for
 OFTEN = 10
 WITHIN = timedelta(hours=1)
-_BATCH_WITHIN = timedelta(minutes=10)
+BATCH_WITHIN = timedelta(minutes=10)
 _LOOK_SECONDS = 10.0
+_SHARE_OF_PORTS = 0.1
+_FULL_ENOUGH = 0.8  # from this share of ports on, all that are left are for clients
 
 
 @dataclass
@@ -31,17 +38,36 @@ class Demand:
     _pools: Mapping[str, Pool] = field(default_factory=dict)
 
     def pools(self) -> Mapping[str, Pool]:
-        """Return the automatic pools, by the service that they are of."""
+        """Return the automatic pools, by the service that they are of, as they were some seconds ago."""
         if self.most and self.seconds() - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at, self._pools = self.seconds(), self._count()
+            self._looked_at, self._pools = self.seconds(), self._look()
         return self._pools
 
-    def _count(self) -> Mapping[str, Pool]:
-        now = self.plane.clock()
+    def _look(self) -> Mapping[str, Pool]:
+        now, ports = self.plane.clock(), len(self.plane.placement.ports)
         with self.plane.store.read() as tx:
-            found = count_fitting(tx, now - WITHIN, now - _BATCH_WITHIN, now)
-        return {
-            one: replace(AUTOMATIC, size=max(1, min(self.most, recent)))
-            for one, (every, recent) in found.items()
-            if every >= OFTEN
-        }
+            asked = fitting_forks(tx, now - WITHIN, now)
+            parents = services_among(tx, [one for one, known in asked.items() if len(known) >= OFTEN])
+            room = int(min(_SHARE_OF_PORTS * ports, _FULL_ENOUGH * ports - count_ports(tx)))
+        pools = {}
+        for parent in parents:
+            wanted = self._settings_of_fork(parent, now)
+            times = [at for at, settings in asked[parent.id] if settings_but_warmth(settings) == wanted]
+            size = min(self.most, room, largest_batch(times))
+            if len(times) >= OFTEN and size > 0:
+                pools[parent.id] = replace(AUTOMATIC, size=size)
+                room -= size
+        return pools
+
+    def _settings_of_fork(self, parent: Service, now: datetime) -> Mapping[str, object]:
+        return forks.child_of(self.plane, parent, REQUEST, now).settings
+
+
+def largest_batch(times: Sequence[datetime]) -> int:
+    """Return how many of these times, which are in order, are within ten minutes of each other."""
+    largest, first = 0, 0
+    for n, at in enumerate(times):
+        while at - times[first] > BATCH_WITHIN:
+            first += 1
+        largest = max(largest, n - first + 1)
+    return largest

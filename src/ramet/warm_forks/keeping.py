@@ -3,8 +3,8 @@
 One fork is made at a time, and none while other servers are being made or started, or while the host would then have no
 room for one more. Nothing is remembered that matters: what this process saw of the parents' commits saves work only.
 
-An automatic pool costs little where it is of no use: forks are made only while their parent is quiet, and after one was
-let go the next one waits.
+An automatic pool costs little where it is of no use: forks are made only while their parent is quiet, and for each one
+that nobody has got the next one waits, for all of them together.
 """
 
 import logging
@@ -21,10 +21,8 @@ from ramet.control.admission import Wanted, capacity_of, check_admission, wanted
 from ramet.control.idempotency import new_identity
 from ramet.control.plane import Plane, nobody_gives_way
 from ramet.control.ports import reserve_ports
-from ramet.control.requests import ForkRequest
 from ramet.control.services import accept, submit_deletion
 from ramet.errors import Error
-from ramet.model.fork import ForkStrategy
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_being_deleted, status_of
@@ -34,7 +32,7 @@ from ramet.procedures.servers import server_of
 from ramet.store import running, services
 from ramet.store.warm_forks import has_failed_since, services_among, services_with, unclaimed_forks
 from ramet.warm_forks.claims import PASSWORD_KEY, was_replaced_since
-from ramet.warm_forks.demand import Demand
+from ramet.warm_forks.demand import REQUEST, Demand
 
 EVERY_SECONDS = 1.0
 WASTE_SECONDS = 10.0  # to make a fork that nobody gets, and to delete it, takes about half a second of CPU time
@@ -43,7 +41,6 @@ _SETTLED_SECONDS = 10.0
 _PAUSE_SECONDS = 15.0
 _AFTER_FAILURE = timedelta(minutes=1)
 _FREE_PORTS = 8
-_REQUEST = ForkRequest(ForkStrategy.NOW)
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +67,7 @@ class KeepingWarm:
     _demand: Demand = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _paused_until: dict[str, float] = field(default_factory=dict)
+    _waste_paid_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.plane = as_keeper(self.plane)
@@ -98,15 +96,15 @@ class KeepingWarm:
             self._delete(own, f"Its parent is {status}")
             return
         with self.plane.store.read() as tx:
-            wanted = forks.child_of(self.plane, parent, _REQUEST, self.plane.clock())
+            wanted = forks.child_of(self.plane, parent, REQUEST, self.plane.clock())
             kept = [
                 one for one in own if is_like(one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
-        self._delete([one for one in own if one not in kept], "Its parent has changed")
+        self._let_go(pool, [one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
-        is_time = not pool.automatic or self._look(parent).is_settled
+        is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._waste_paid_at)
         if is_due and is_time and self._has_leisure(parent):
             self._make(parent, pool)
 
@@ -114,24 +112,22 @@ class KeepingWarm:
         """Let go of forks whose state is too old, and of more than the pool has; return the others.
 
         One whose parent has committed since is replaced when the parent is quiet again, or at half of the age, one at a
-        time: the pool does not run empty at once.
+        time: the pool does not run empty at once. Of an automatic pool all go then: nobody has asked for older states.
         """
         seen, now = self._look(parent), self.plane.clock()
         current = [self._renewed(one, seen, pool, now) for one in own]
         current.sort(key=lambda one: one[1].as_of, reverse=True)
         stale = [fork for fork, warmth in current if not warmth.is_within(pool.max_age_seconds, now)]
-        self._delete(stale, f"Its state is older than {pool.max_age_seconds} s")
+        self._let_go(pool, stale, f"Its state is older than {pool.max_age_seconds} s")
         kept = [(fork, warmth) for fork, warmth in current if fork not in stale]
-        most = pool.size * 2 if pool.automatic else pool.size  # demand varies: nothing is deleted and made again
-        self._delete([fork for fork, _ in kept[most:]], "Its parent keeps fewer forks now")
-        kept = kept[:most]
+        self._let_go(pool, [fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
+        kept = kept[: pool.size]
         late = [fork for fork, warmth in kept if self._is_due(warmth, seen, pool, now)]
-        if late and len(kept) >= pool.size and all(fork.ready_at is not None for fork, _ in kept):
-            self._delete(late[-1:], "Its parent has committed since")
-            if pool.automatic:
-                self._paused_until[parent.id] = self.seconds() + WASTE_SECONDS
-            kept = [(fork, warmth) for fork, warmth in kept if fork is not late[-1]]
-        return [fork for fork, _ in kept]
+        if not pool.automatic:
+            is_full = len(kept) == pool.size and all(fork.ready_at is not None for fork, _ in kept)
+            late = late[-1:] if is_full else []
+        self._let_go(pool, late, "Its parent has committed since")
+        return [fork for fork, _ in kept if fork not in late]
 
     def _look(self, parent: Service) -> _Seen:
         """Return what is seen of a parent's commits, looking at them from time to time while it serves."""
@@ -182,6 +178,12 @@ class KeepingWarm:
             _log.info("service %s: no warm fork is made now: %s", parent.id, error)
             self._paused_until[parent.id] = self.seconds() + _PAUSE_SECONDS
 
+    def _let_go(self, pool: Pool, own: Sequence[Service], reason: str) -> None:
+        """Delete forks that nobody has got; those of automatic pools delay the next one."""
+        self._delete(own, reason)
+        if pool.automatic and own:
+            self._waste_paid_at = max(self._waste_paid_at, self.seconds()) + WASTE_SECONDS * len(own)
+
     def _delete(self, own: Sequence[Service], reason: str) -> None:
         for fork in own:
             with self.plane.change() as tx:
@@ -196,7 +198,7 @@ def as_keeper(plane: Plane) -> Plane:
 def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
     """Submit a fork for a pool. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
     as_of, mark = plane.clock(), plane.backend.replication.commit_mark(server_of(parent))
-    request = replace(_REQUEST, name=suffixed(parent.name, "-warm"))
+    request = replace(REQUEST, name=suffixed(parent.name, "-warm"))
     plan = forks.plan_fork(plane, parent.project_id, parent.id, request)
     new, capacity = new_identity(plane, PASSWORD_KEY), capacity_of(plane)
     wanted = wanted_for([plan.fork])

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ramet.control.lookup import changeable_service, find_service
 from ramet.control.plane import Plane
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import AUTOMATIC, Pool, check_pool, pool_of, warmth_of, with_pool
 from ramet.store import services
@@ -17,12 +17,12 @@ from ramet.store.warm_forks import unclaimed_forks
 
 @dataclass(frozen=True)
 class WarmForks:
-    """The pool of a service, None without one: how many forks are ready and are being made, and the oldest state.
+    """The pool of a service: how many forks are ready and are being made, and the oldest state.
 
     An automatic pool has the size of what there is of it: its forks are made for the demand of each time.
     """
 
-    pool: Pool | None
+    pool: Pool
     ready: int
     being_made: int
     oldest_as_of: datetime | None
@@ -58,9 +58,8 @@ def _set(tx: sa.Connection, service: Service, pool: Pool | None) -> None:
 
 
 def _shown(tx: sa.Connection, service: Service, pool: Pool | None) -> WarmForks:
-    found = unclaimed_forks(tx, service.id)
-    if pool is None and found:
-        pool = replace(AUTOMATIC, size=len(found))
+    found = [one for one in unclaimed_forks(tx, service.id) if not is_being_deleted(one)]
+    pool = pool or replace(AUTOMATIC, size=len(found))
     ready = [warmth_of(one) for one in found if one.ready_at is not None and status_of(one) is Status.READY]
     oldest = min((one.as_of for one in ready if one is not None), default=None)
     return WarmForks(pool, len(ready), sum(one.ready_at is None for one in found), oldest)

@@ -5,7 +5,7 @@ from tests.cli.terminal import Terminal
 
 def test_forks_are_kept_shown_and_dropped(terminal: Terminal) -> None:
     terminal.made("service", "create", "stove")
-    assert "none are kept" in terminal.ramet("service", "warm", "stove").out
+    assert "none are kept now" in terminal.ramet("service", "warm", "stove").out
     kept = terminal.ramet("service", "warm", "stove", "--keep", "1", "--max-age", "5m", "-o", "json").data
     assert (kept["size"], kept["max_age_seconds"]) == (1, 300)
     assert "keeps 1" in terminal.ramet("service", "get", "stove").out
@@ -13,6 +13,7 @@ def test_forks_are_kept_shown_and_dropped(terminal: Terminal) -> None:
     assert terminal.made("service", "fork", "stove", "--max-age", "1m", "--name", "hot")["name"] == "hot"
     dropped = terminal.ramet("service", "warm", "stove", "--off", "-o", "json").data
     assert dropped["size"] == 0
+    assert "even if it is forked often" in terminal.ramet("service", "warm", "stove").out
     assert "keeps" not in terminal.ramet("service", "get", "stove").out
     assert terminal.ramet("service", "warm", "stove", "--auto", "-o", "json").data["size"] == 0
 

@@ -38,9 +38,9 @@ def delete_warm_forks(at: ServicePath) -> Response[None]:
 def _shape(found: verbs.WarmForks) -> schemas.WarmForks:
     pool = found.pool
     return schemas.WarmForks(
-        size=0 if pool is None else pool.size,
-        max_age_seconds=None if pool is None or not pool.size else pool.max_age_seconds,
-        automatic=pool is not None and pool.automatic,
+        size=pool.size,
+        max_age_seconds=pool.max_age_seconds if pool.size else None,
+        automatic=pool.automatic,
         ready=found.ready,
         being_made=found.being_made,
         oldest_state=found.oldest_as_of,

@@ -36,7 +36,7 @@ class WarmForks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     max_age_seconds: Annotated[int | None, Meta(description="Absent if the service keeps none.")] = None
     automatic: Annotated[
-        bool, Meta(description="Whether they are kept because the service is forked often; absent if not.")
+        bool, Meta(description="True where nobody chose a size: some are kept while the service is forked often.")
     ] = False
     ready: Annotated[int, Meta(description="How many can be claimed, if they fit a request.")]
     being_made: int

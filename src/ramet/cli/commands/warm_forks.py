@@ -49,9 +49,10 @@ def warm_forks(
 
 def _pairs(found: WarmForks) -> list[tuple[str, str]]:
     if not found.size:
-        return [("warm forks", "none are kept; to keep some: ramet service warm SERVICE --keep 3")]
+        when = "now; some are while it is forked often" if found.automatic else "even if it is forked often"
+        return [("warm forks", f"none are kept {when}; to keep some: ramet service warm SERVICE --keep 3")]
     ready = f"{found.ready} of {found.size}" + (f", {found.being_made} being made" if found.being_made else "")
     if found.automatic:
-        ready += ", because the service is forked often"
+        ready += ", because it is forked often"
     oldest = [] if found.oldest_state is None else [("oldest state", found.oldest_state.isoformat())]
     return [("ready", ready), ("oldest allowed", f"{found.max_age_seconds} s"), *oldest]
