@@ -258,8 +258,12 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
 
 
 def _wal_buffers(server: Server) -> dict[str, str]:
-    """Return the size of the WAL buffers. The WAL writer fills all of them with zeros, also of an idle server."""
-    return {"wal_buffers": "256kB"} if server.size.memory_gbs is None else {}
+    """Return the size of the WAL buffers.
+
+    The WAL writer fills all of them with zeros, also of an idle server. They must hold what a session writes while the
+    WAL writer flushes, otherwise the session waits for the disk in spite of `synchronous_commit = off`.
+    """
+    return {"wal_buffers": "512kB"} if server.size.memory_gbs is None else {}
 
 
 def _replication(server: Server) -> dict[str, str]:
