@@ -2,144 +2,19 @@
 
 import re
 from datetime import timedelta
-from importlib.resources import files
 from threading import Event
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Route, expect
 
-from harness.waiting import eventually
-from ramet.console.pages import logs
 from ramet.control import replica_sets
-from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
-from ramet.control.requests import CreateRequest, ForkRequest
-from ramet.control.services import create_service, delete_service, stop_service
+from ramet.control.requests import CreateRequest
+from ramet.control.services import create_service, delete_service
 from ramet.errors import Failed
-from ramet.model.fork import ForkStrategy
-from ramet.model.logs import LogEntry, LogPage
 from ramet.store import services
 from tests.console.browsers import enter, watch
-from tests.console.visitor import Visitor
-
-_AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text()
-_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-
-
-def _family(visitor: Visitor) -> None:
-    """Make a family of services with one that is paused, one that is PROD, and one that has replicas."""
-    visitor.sign_in()
-    shop = visitor.ready("shop")
-    plane = visitor.world.runtime.plane
-    replica_sets.create_set(plane, shop.project_id, shop.id, replica_sets.ReplicaSetRequest("reports", 2, 500, 2))
-    for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
-        fork_service(plane, shop.project_id, shop.id, ForkRequest(strategy, name))
-        visitor.settled(name)
-    visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
-    stop_service(plane, shop.project_id, visitor.named("preview").id)
-    eventually(lambda: visitor.named("preview").paused)
-
-
-def _violations(page: Page) -> list[str]:
-    page.evaluate(_AXE)
-    found: Any = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
-    return [f"{one['id']}: {node['html']}" for one in found["violations"] for node in one["nodes"]]
-
-
-def _paths(visitor: Visitor) -> list[str]:
-    base = f"/console/services/{visitor.named('shop').id}"
-    prod = f"/console/services/{visitor.named('nightly').id}"
-    verbs = ("", "/fork", "/fork?strategy=PITR", "/rename", "/resize", "/environment", "/password", "/metrics", "/logs")
-    more = ("/window", "/add-replicas", "/snapshots", "/optimize", "/restores", "/restores?strategy=NOW", "/checkpoint")
-    inside = ("/insight", "/settings", "/logins", "/sql", "/tables")
-    preview = f"/console/services/{visitor.named('preview').id}"
-    replicas = f"{base}/replicas/{visitor.named('shop').replica_sets[0].id}"
-    return [
-        "/console/",
-        "/console/new",
-        "/console/lineage",
-        "/console/overview",
-        "/console/notifications",
-        "/console/help",
-        *(base + v for v in (*verbs, *more, *inside)),
-        *(replicas + v for v in ("", "/resize", "/delete")),
-        f"{prod}/report",
-        f"{prod}/delete",
-        f"{prod}/window",
-        *(prod + v for v in ("", "/restores?strategy=LAST_SNAPSHOT", "/reset", "/rewind")),
-        *(preview + v for v in ("/reset", "/restores", "/compare")),
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
-def test_no_page_has_an_accessibility_violation_or_overflows(
-    visitor: Visitor, browser: Browser, scheme: Any, width: int
-) -> None:
-    _family(visitor)
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
-    )
-    page = enter(context, visitor.link)
-    complaints = watch(page)
-    found = {}
-    for path in _paths(visitor):
-        page.goto(visitor.origin + path)
-        expect(page.locator("main")).to_be_visible()
-        if violations := _violations(page):
-            found[path] = violations
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-    page.goto(visitor.origin + "/console/sign-in")
-    if violations := _violations(page):
-        found["sign-in"] = violations
-    page.evaluate("document.querySelector('main').insertAdjacentHTML('beforeend', '<img src=\"/nothing.png\">')")
-    assert any("image-alt" in violation for violation in _violations(page)), "axe finds nothing at all"
-    assert found == {}
-    assert [complaint for complaint in complaints if "404" not in complaint] == []
-    context.close()
-
-
-def _weight(page: Page, address: str) -> tuple[int, list[str]]:
-    """Open a page with nothing cached; return the bytes of all that it fetches, unpacked, and from where."""
-    fetched: dict[str, int] = {}
-    paths: dict[str, str] = {}
-    tool = page.context.new_cdp_session(page)
-    tool.send("Network.enable")
-    tool.send("Network.setCacheDisabled", {"cacheDisabled": True})
-    tool.on("Network.requestWillBeSent", lambda event: paths.update({event["requestId"]: event["request"]["url"]}))
-
-    def count(event: Any) -> None:
-        fetched[event["requestId"]] = fetched.get(event["requestId"], 0) + event["dataLength"]
-
-    tool.on("Network.dataReceived", count)
-    with page.expect_response("**/console/events*"):
-        page.goto(address)
-    if page.locator(".lazy").count():
-        expect(page.locator(".lazy")).to_have_count(0)
-    expect(page.locator(".htmx-request")).to_have_count(0)
-    tool.detach()
-    return sum(fetched.values()), sorted(path for path in paths.values() if "/static/" not in path)
-
-
-@pytest.mark.slow
-def test_no_page_weighs_more_than_150_kilobytes_or_is_fetched_twice(
-    visitor: Visitor, context: BrowserContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _family(visitor)
-    lines = [LogEntry(utc_now(), "LOG", "one of the lines that a busy server writes " * 3) for _ in range(500)]
-    monkeypatch.setattr(logs, "read_logs", lambda *_: LogPage(lines[: _[-1].limit], None))
-    page = enter(context, visitor.link)
-    expect(page.locator("#listing .name")).to_have_count(3)
-    for path in _paths(visitor):
-        if path.endswith("/logs"):
-            continue  # asked for by itself, it shows more
-        for _ in range(4):
-            weight, fetched = _weight(page, visitor.origin + path)
-            if len(set(fetched)) == len(fetched):
-                break  # else something has just changed, and the page shows it
-        assert 60_000 < weight < 150_000, (path, weight)
-        assert len(set(fetched)) == len(fetched), (path, fetched)
+from tests.console.visitor import Visitor, make_family
 
 
 def test_a_page_that_connects_late_fetches_what_changed(visitor: Visitor, context: BrowserContext) -> None:
@@ -259,7 +134,7 @@ def test_times_are_local_with_utc_on_hover(visitor: Visitor, context: BrowserCon
 
 
 def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Browser) -> None:
-    _family(visitor)
+    make_family(visitor)
     context = browser.new_context(java_script_enabled=False)
     page = enter(context, visitor.link)
     page.get_by_role("link", name="shop", exact=True).first.click()
@@ -278,7 +153,7 @@ def test_reading_and_forking_work_without_scripts(visitor: Visitor, browser: Bro
 
 
 def test_the_search_filters_services_while_the_user_types(visitor: Visitor, context: BrowserContext) -> None:
-    _family(visitor)
+    make_family(visitor)
     page = enter(context, visitor.link)
     page.get_by_label("Search services").fill("paused")
     expect(page.locator("#listing .name")).to_have_text(["preview"])
@@ -287,7 +162,7 @@ def test_the_search_filters_services_while_the_user_types(visitor: Visitor, cont
 
 def test_a_search_takes_the_place_of_a_refresh_of_the_list(visitor: Visitor, context: BrowserContext) -> None:
     """Otherwise the answer to the refresh puts another list in place of the one that the search is to replace."""
-    _family(visitor)
+    make_family(visitor)
     page = enter(context, visitor.link)
     refresh = re.compile(r"\?q=&number=")
     page.route(refresh, lambda _: None, times=1)  # the first one is never answered

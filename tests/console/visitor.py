@@ -7,7 +7,11 @@ from types import TracebackType
 import httpx
 
 from harness.waiting import eventually
-from ramet.control import services
+from ramet.control import replica_sets, services
+from ramet.control.forks import fork_service
+from ramet.control.requests import ForkRequest
+from ramet.control.services import stop_service
+from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from tests.audited import check_audited
@@ -72,3 +76,17 @@ class Visitor:
     def named(self, name: str) -> Service:
         listed = services.list_services(self.world.runtime.plane, self.world.project.id)
         return next(service for service in reversed(listed) if service.name == name)
+
+
+def make_family(visitor: Visitor) -> None:
+    """Make a family of services with one that is paused, one that is PROD, and one that has replicas."""
+    visitor.sign_in()
+    shop = visitor.ready("shop")
+    plane = visitor.world.runtime.plane
+    replica_sets.create_set(plane, shop.project_id, shop.id, replica_sets.ReplicaSetRequest("reports", 2, 500, 2))
+    for strategy, name in ((ForkStrategy.NOW, "preview"), (ForkStrategy.LAST_SNAPSHOT, "nightly")):
+        fork_service(plane, shop.project_id, shop.id, ForkRequest(strategy, name))
+        visitor.settled(name)
+    visitor.send(f"/console/services/{visitor.named('nightly').id}/environment", environment="PROD")
+    stop_service(plane, shop.project_id, visitor.named("preview").id)
+    eventually(lambda: visitor.named("preview").paused)
