@@ -1,6 +1,7 @@
 """A service whose object store is away while its disk fills, and the secrets of the archive."""
 
 import itertools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -11,11 +12,12 @@ import psycopg
 import pytest
 
 from harness.faulty_store import FaultyStore, faulty_store
-from harness.instance import Instance, connect, running_instance
+from harness.instance import Instance, connect, open_instance
 from harness.object_stores import ObjectStore, object_store
 from harness.waiting import eventually
 from ramet.archive.object_store import open_bucket
 from ramet.archive.wal import WalArchive
+from ramet.backends.local.off_host.shipping import switch_segment
 from ramet.backends.local.wal.segment import Segment, segment_named
 from tests.crash.test_secrets import world_readable
 from tests.crash.test_space import Shop, fill_up, shown, status
@@ -23,6 +25,17 @@ from tests.crash.test_space import Shop, fill_up, shown, status
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.root]
 SECRET = "archive/secret+7f3a9c51d2"
 _SMALL = {"RAMET_IMAGE_GBS": "2", "RAMET_STORAGE_DRIVER": "reflink", "RAMET_SNAPSHOT_SECONDS": "3600"}
+# Ramet, which waits for a store for seconds and not for minutes.
+_IMPATIENT = """
+from datetime import timedelta
+from ramet.__main__ import main
+from ramet.archive import object_store
+for client in (object_store._CLIENT, object_store._LISTING_CLIENT):
+    client["timeout"] = "3s"
+for retries in (object_store._RETRIES, object_store._LISTING_RETRIES):
+    retries["retry_timeout"] = timedelta(seconds=2)
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +53,9 @@ def proxy(store: ObjectStore) -> Iterator[FaultyStore]:
 @pytest.fixture(scope="module")
 def archiving(store: ObjectStore, proxy: FaultyStore) -> Iterator[Instance]:
     archive = {**store.environment(proxy.url), "RAMET_ARCHIVE_URL": store.url, "AWS_SECRET_ACCESS_KEY": SECRET}
-    with running_instance(None, **_SMALL, **archive) as made:
+    with open_instance(None, **_SMALL, **archive) as made:
+        made.program = (sys.executable, "-c", _IMPATIENT)
+        made.up()
         yield made
 
 
@@ -65,6 +80,13 @@ def archive_of(shop: Shop) -> dict[str, Any]:
 def archived_until(shop: Shop) -> datetime | None:
     until = archive_of(shop)["archived_until"]
     return None if until is None else datetime.fromisoformat(until)
+
+
+def close_segment(shop: Shop) -> None:
+    """Let there be something to send now, and not when the segment is full or a minute old."""
+    with connect(shop.port, shop.password) as connection:
+        connection.execute("SELECT pg_logical_emit_message(true, 'something', 'to send')")
+    switch_segment(shop.instance.backend.instances.paths(shop.id))
 
 
 @contextmanager
@@ -93,6 +115,7 @@ def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught
 ) -> None:
     kept = shop.rows()
     with proxy.refusing(503, "SlowDown"):
+        close_segment(shop)
         eventually(lambda: "does not answer" in (archive_of(shop)["problem"] or ""))
         before = archived_until(shop)
         with filled(shop.instance.backend.pool.path, 500):
@@ -105,6 +128,7 @@ def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught
         with connect(shop.port, shop.password) as connection:
             connection.execute("INSERT INTO ledger VALUES (0, 'after')")
         committed = datetime.now(UTC)
+        close_segment(shop)
     eventually(lambda: (archived_until(shop) or committed) > committed, lambda: str(archive_of(shop)))
     eventually(lambda: archive_of(shop)["problem"] is None, lambda: str(archive_of(shop)))
     assert f"service {shop.id}: the off-host archive has caught up" in shop.instance.log
@@ -118,10 +142,12 @@ def test_a_disk_that_fills_while_the_store_is_away_loses_no_commit_and_is_caught
 
 def test_a_store_that_never_answers_holds_up_nothing_and_is_caught_up_with(shop: Shop, proxy: FaultyStore) -> None:
     with proxy.stalled():
+        close_segment(shop)
         eventually(lambda: "does not answer" in (archive_of(shop)["problem"] or ""), lambda: str(archive_of(shop)))
         with connect(shop.port, shop.password) as connection:
             connection.execute("INSERT INTO ledger VALUES (-1, 'while the store does not answer')")
         committed = datetime.now(UTC)
+        close_segment(shop)
         until = archived_until(shop)
         assert until is not None
         assert until < committed
@@ -133,6 +159,7 @@ def test_a_store_that_never_answers_holds_up_nothing_and_is_caught_up_with(shop:
 
 def test_the_secret_of_the_archive_is_nowhere_but_in_the_environment_of_ramet(shop: Shop, proxy: FaultyStore) -> None:
     with proxy.refusing(403, "SignatureDoesNotMatch"):
+        close_segment(shop)
         eventually(lambda: "refuses the credentials (SignatureDoesNotMatch)" in (archive_of(shop)["problem"] or ""))
     shop.fork()
     shop.instance.await_idle()
