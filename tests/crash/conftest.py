@@ -17,9 +17,14 @@ def shared_instance() -> Iterator[Instance]:
 def instance(shared_instance: Instance) -> Iterator[Instance]:
     """A Ramet that is up. What a test makes is deleted, and then nothing may be left over."""
     yield shared_instance
-    if shared_instance.process is None:
-        shared_instance.up()
-    for service in shared_instance.call("GET", "/services").json():
-        shared_instance.call("DELETE", f"/services/{service['service_id']}")
-    shared_instance.await_idle()
-    assert shared_instance.leftovers() == []
+    clear(shared_instance)
+
+
+def clear(instance: Instance) -> None:
+    """Delete all services of a Ramet, and look that nothing is left over."""
+    if instance.process is None:
+        instance.up()
+    for service in instance.call("GET", "/services").json():
+        instance.call("DELETE", f"/services/{service['service_id']}")
+    instance.await_idle()
+    assert instance.leftovers() == []

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.instance import Instance, connect
 from harness.waiting import eventually
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.process.identity import find_server
+from tests.crash.conftest import clear
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -74,8 +76,22 @@ def serves(port: int, password: str) -> bool:
         return False
 
 
+@pytest.fixture(scope="module")
+def made_shop(shared_instance: Instance) -> Iterator[Shop]:
+    yield make_shop(shared_instance)
+    clear(shared_instance)
+
+
 @pytest.fixture
-def shop(instance: Instance) -> Shop:
+def shop(made_shop: Shop) -> Shop:
+    """The shop of this module, whole again after the test before."""
+    if made_shop.instance.process is None:
+        made_shop.instance.up()
+    eventually(made_shop.all_serve, lambda: str(made_shop.shown()))
+    return made_shop
+
+
+def make_shop(instance: Instance) -> Shop:
     answer = instance.call("POST", "/services", {"name": "shop"}).json()
     service_id, port, password = answer["service_id"], answer["endpoint"]["port"], answer["initial_password"]
     eventually(
