@@ -1,5 +1,7 @@
 """Every kind of target that proofs of forks name, over the whole product with real servers: the ledger decides."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -17,6 +19,22 @@ from ramet.model.timestamps import rfc3339
 from tests.proofs.ledgers import append, at, make_ledger, rows_at
 
 MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A service that no test changes, with the rows 1, 2 and 3, and when each was committed."""
+
+    running: Running
+    times: list[datetime]
+
+
+@pytest.fixture(scope="module")
+def ledger(ground: Ground) -> Iterator[Ledger]:
+    running = ground.create("ledger")
+    make_ledger(running)
+    yield Ledger(running, append(running, 1, 2, 3))
+    ground.delete(running)
 
 
 def earliest(ground: Ground, running: Running) -> datetime:
@@ -38,26 +56,23 @@ def refused(ground: Ground, parent: Running, restore_time: datetime | str) -> In
     return error.value
 
 
-def test_exactly_on_a_commit(ground: Ground, parent: Running) -> None:
-    times = append(parent, 1, 2, 3)
-    assert rows_at(ground, parent, times[1]) == [1, 2]
+def test_exactly_on_a_commit(ground: Ground, ledger: Ledger) -> None:
+    assert rows_at(ground, ledger.running, ledger.times[1]) == [1, 2]
 
 
-def test_between_two_commits(ground: Ground, parent: Running) -> None:
-    times = append(parent, 1, 2, 3)
-    assert rows_at(ground, parent, times[0] + (times[1] - times[0]) / 2) == [1]
+def test_between_two_commits(ground: Ground, ledger: Ledger) -> None:
+    assert rows_at(ground, ledger.running, ledger.times[0] + (ledger.times[1] - ledger.times[0]) / 2) == [1]
 
 
 @pytest.mark.parametrize(("offset", "held"), [(-MICROSECOND, [1]), (MICROSECOND, [1, 2])], ids=["before", "after"])
-def test_one_microsecond_around_a_commit(ground: Ground, parent: Running, offset: timedelta, held: list[int]) -> None:
-    times = append(parent, 1, 2, 3)
-    assert rows_at(ground, parent, times[1] + offset) == held
+def test_one_microsecond_around_a_commit(ground: Ground, ledger: Ledger, offset: timedelta, held: list[int]) -> None:
+    assert rows_at(ground, ledger.running, ledger.times[1] + offset) == held
 
 
-def test_before_the_oldest_restore_point(ground: Ground, parent: Running) -> None:
-    error = refused(ground, parent, earliest(ground, parent) - MICROSECOND)
+def test_before_the_oldest_restore_point(ground: Ground, ledger: Ledger) -> None:
+    error = refused(ground, ledger.running, earliest(ground, ledger.running) - MICROSECOND)
     assert error.code == "OUTSIDE_RESTORE_WINDOW"
-    assert rfc3339(earliest(ground, parent)) in error.message
+    assert rfc3339(earliest(ground, ledger.running)) in error.message
 
 
 def test_on_the_oldest_restore_point(ground: Ground) -> None:
@@ -71,9 +86,8 @@ def test_on_the_oldest_restore_point(ground: Ground) -> None:
         ground.delete(running)
 
 
-def test_after_the_last_commit_of_an_idle_parent(ground: Ground, parent: Running) -> None:
-    append(parent, 1, 2)
-    assert rows_at(ground, parent, datetime.now(UTC)) == [1, 2]
+def test_after_the_last_commit_of_an_idle_parent(ground: Ground, ledger: Ledger) -> None:
+    assert rows_at(ground, ledger.running, datetime.now(UTC)) == [1, 2, 3]
 
 
 def test_after_the_last_commit_of_a_paused_parent(ground: Ground, parent: Running) -> None:
@@ -100,41 +114,37 @@ def test_a_target_before_the_death_of_the_parents_server(ground: Ground, parent:
     assert rows_at(ground, parent, times[1]) == [1, 2]
 
 
-def test_a_target_in_the_future_is_refused(ground: Ground, parent: Running) -> None:
-    assert refused(ground, parent, datetime.now(UTC) + timedelta(minutes=1)).code == "TARGET_TIME_IN_FUTURE"
+def test_a_target_in_the_future_is_refused(ground: Ground, ledger: Ledger) -> None:
+    assert refused(ground, ledger.running, datetime.now(UTC) + timedelta(minutes=1)).code == "TARGET_TIME_IN_FUTURE"
 
 
-def test_a_target_in_utc_with_a_z(ground: Ground, parent: Running) -> None:
-    times = append(parent, 1, 2, 3)
-    assert rows_at(ground, parent, f"{times[1]:%Y-%m-%dT%H:%M:%S.%f}Z") == [1, 2]
+def test_a_target_in_utc_with_a_z(ground: Ground, ledger: Ledger) -> None:
+    assert rows_at(ground, ledger.running, f"{ledger.times[1]:%Y-%m-%dT%H:%M:%S.%f}Z") == [1, 2]
 
 
-def test_a_target_with_the_offset_plus_05_30(ground: Ground, parent: Running) -> None:
-    times = append(parent, 1, 2, 3)
-    there = times[1].astimezone(timezone(timedelta(hours=5, minutes=30)))
+def test_a_target_with_the_offset_plus_05_30(ground: Ground, ledger: Ledger) -> None:
+    there = ledger.times[1].astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert there.isoformat().endswith("+05:30")
-    assert rows_at(ground, parent, there.isoformat()) == [1, 2]
+    assert rows_at(ground, ledger.running, there.isoformat()) == [1, 2]
 
 
-def test_across_a_dst_change(ground: Ground, parent: Running) -> None:
+def test_across_a_dst_change(ground: Ground, ledger: Ledger) -> None:
     """The same clock reading with the offsets before and after a change means times an hour apart."""
-    times = append(parent, 1, 2, 3)
-    winter = times[1].astimezone(timezone(timedelta(hours=1)))
-    assert rows_at(ground, parent, winter.isoformat()) == [1, 2]
+    winter = ledger.times[1].astimezone(timezone(timedelta(hours=1)))
+    assert rows_at(ground, ledger.running, winter.isoformat()) == [1, 2]
     summer = winter.replace(tzinfo=timezone(timedelta(hours=2)))
-    assert refused(ground, parent, summer.isoformat()).code == "OUTSIDE_RESTORE_WINDOW"
-    assert rows_at(ground, parent, times[1].astimezone(timezone(timedelta(hours=2))).isoformat()) == [1, 2]
+    assert refused(ground, ledger.running, summer.isoformat()).code == "OUTSIDE_RESTORE_WINDOW"
 
 
-def test_a_target_without_an_offset_is_refused(ground: Ground, parent: Running) -> None:
-    error = refused(ground, parent, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
+def test_a_target_without_an_offset_is_refused(ground: Ground, ledger: Ledger) -> None:
+    error = refused(ground, ledger.running, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}")
     assert error.code == "INVALID_TARGET_TIME"
     assert "offset" in error.details
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-12:00"])
-def test_a_target_in_the_year_9999_is_refused(ground: Ground, parent: Running, text: str) -> None:
-    assert refused(ground, parent, text).code in ("TARGET_TIME_IN_FUTURE", "INVALID_TARGET_TIME")
+def test_a_target_in_the_year_9999_is_refused(ground: Ground, ledger: Ledger, text: str) -> None:
+    assert refused(ground, ledger.running, text).code in ("TARGET_TIME_IN_FUTURE", "INVALID_TARGET_TIME")
 
 
 def test_across_a_pause_and_resume(ground: Ground, parent: Running) -> None:
