@@ -36,13 +36,22 @@ FROM pg_settings WHERE context = 'user' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 """
 
 
-@pytest.fixture(params=sorted(installations().by_major))
-def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=sorted(installations().by_major))
+def secured(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
     made = new_server(instances, pg_major=request.param)
     boot(instances, made)
     instances.secure(made, is_new=True, neutralize=False)
     yield made
     instances.remove(made.service_id, 10)
+
+
+@pytest.fixture
+def server(instances: Instances, secured: Server) -> Iterator[Server]:
+    """A server whose database has no settings yet."""
+    yield secured
+    with connections.connect(instances.paths(secured.service_id)) as platform:
+        platform.execute("ALTER DATABASE tsdb RESET ALL")
+        assert platform.execute("SELECT count(*) FROM pg_db_role_setting").fetchone() == (0,)
 
 
 def as_owner(instances: Instances, server: Server, *statements: str) -> int:
