@@ -12,7 +12,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.roles import rotate
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
-from ramet.model.passwords import new_password, unusable_verifier
+from ramet.model.passwords import Secret, new_password, scram_verifier, unusable_verifier
 from ramet.model.wal_level import WalLevel
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
@@ -39,17 +39,30 @@ TAKE_OVER = (
 )
 
 
-@pytest.fixture(params=MAJORS)
-def admin(instances: Instances, request: pytest.FixtureRequest) -> Iterator[tuple[Server, Any]]:
-    """A service of each version, and a session of its admin."""
+@pytest.fixture(scope="module", params=MAJORS)
+def opened(instances: Instances, request: pytest.FixtureRequest) -> Iterator[tuple[Server, Secret]]:
     password = new_password()
     server = new_server(instances, password, pg_major=request.param)
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)
+    yield server, password
+    instances.remove(server.service_id, 10)
+
+
+@pytest.fixture
+def admin(instances: Instances, opened: tuple[Server, Secret]) -> Iterator[tuple[Server, Any]]:
+    """A service of each version, and a session of its admin; the roles and schemas of a test go with it."""
+    server, password = opened
+    instances.set_password(server, scram_verifier(password))
     with connect(server, password, sslmode="prefer") as client:
         yield server, client
-    instances.remove(server.service_id, 10)
+    with connections.connect(instances.paths(server.service_id), connections.DATABASE) as platform:
+        platform.execute("DROP SCHEMA IF EXISTS theirs CASCADE")
+        for name in ("ramet_replica", "ramet_pooler", "streams"):
+            if platform.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone() is not None:
+                connections.run(platform, "DROP OWNED BY {}", name)
+                connections.run(platform, "DROP ROLE {}", name)
 
 
 def test_tenants_cannot_alter_or_drop_the_role_of_poolers(instances: Instances, admin: tuple[Server, Any]) -> None:
