@@ -8,7 +8,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.image import why_impossible
-from tests.backends.local.forks import create, destroy_all, make_backend
+from tests.backends.local.forks import create, destroy_all, make_backend, services_of
 from tests.backends.local.hosts import make_servers
 from tests.backends.local.pools import DRIVERS
 
@@ -43,9 +43,10 @@ def each_backend(backend_of_driver: LocalBackend) -> Iterator[LocalBackend]:
 
 @pytest.fixture
 def backend(usual_backend: LocalBackend) -> Iterator[LocalBackend]:
-    """An empty backend; what a test makes in it is destroyed."""
+    """A backend, empty but for what the module shares; what a test makes in it is destroyed."""
+    shared = frozenset(services_of(usual_backend))
     yield usual_backend
-    destroy_all(usual_backend)
+    destroy_all(usual_backend, but=shared)
 
 
 @pytest.fixture

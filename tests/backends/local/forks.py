@@ -40,12 +40,13 @@ def services_of(backend: LocalBackend) -> list[str]:
     return sorted({*directories, *fetched.children_with_downloads(layout)})
 
 
-def destroy_all(backend: LocalBackend) -> None:
-    """Destroy every service, and look that the host holds nothing then."""
+def destroy_all(backend: LocalBackend, but: frozenset[str] = frozenset()) -> None:
+    """Destroy every service but those with some ids, and look that the host holds nothing else then."""
     for service_id in services_of(backend):
-        backend.servers.destroy(service_id)
-    assert not services_of(backend)
-    assert not LocalInventory(backend).resources()
+        if service_id not in but:
+            backend.servers.destroy(service_id)
+    assert set(services_of(backend)) <= but
+    assert not [found for found in LocalInventory(backend).resources() if found.service_id not in but]
 
 
 def paths_of(backend: LocalBackend, server: Server) -> ServicePaths:

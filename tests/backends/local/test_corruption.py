@@ -1,7 +1,8 @@
 """Wrong ways of copying, and damaged WAL: each is caught before a fork is READY, by an error that names the cause."""
 
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ramet.errors import Failed
 from ramet.model.fork import parse_target_time
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
-from tests.backends.local.forks import append, create, fork, now, paths_of, recover, rows_of, run, snapshot
+from tests.backends.local.forks import append, create, destroy_all, fork, now, paths_of, recover, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
 
@@ -53,9 +54,21 @@ class Past:
         return rows_of(self.backend, forked.server)
 
 
+@pytest.fixture(scope="module")
+def made_past(usual_backend: LocalBackend) -> Iterator[Past]:
+    yield Past(usual_backend, create(usual_backend))
+    destroy_all(usual_backend)
+
+
 @pytest.fixture
-def past(backend: LocalBackend, parent: Server) -> Past:
-    return Past(backend, parent)
+def past(backend: LocalBackend, made_past: Past, tmp_path: Path) -> Iterator[Past]:
+    """The past that these tests share; afterwards its archive is what it was."""
+    kept, archive = tmp_path / "archive", made_past.paths.archive
+    subprocess.run(["cp", "--archive", archive, kept], check=True)
+    yield made_past
+    for path in archive.iterdir():
+        path.unlink()
+    subprocess.run(["cp", "--archive", f"{kept}/.", archive], check=True)
 
 
 def _remove(past: Past, path: Path) -> None:

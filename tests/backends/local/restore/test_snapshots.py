@@ -1,5 +1,7 @@
 """Snapshots: what they hold, that they are made once, and that nothing half made has their name."""
 
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,28 @@ from ramet.backends.local.restore.base_backup import copy_running
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from ramet.ids import new_id
-from tests.backends.local.forks import append, create, fork, now, paths_of, rows_of, run, snapshot, writing
+from tests.backends.local.forks import append, create, destroy_all, fork, now, paths_of, rows_of, run, snapshot, writing
+
+
+@pytest.fixture(scope="module")
+def made(usual_backend: LocalBackend) -> Iterator[Server]:
+    yield create(usual_backend)
+    destroy_all(usual_backend)
+
+
+@pytest.fixture
+def shared(backend: LocalBackend, made: Server) -> Iterator[Server]:
+    """A running service with some rows and without a snapshot, which tests may add rows to and leave running."""
+    yield made
+    directory = paths_of(backend, made).snapshots
+    for snapshot_id in [path.name for path in directory.iterdir()]:
+        backend.restore.delete_snapshot(made.service_id, snapshot_id)
+    assert not list(directory.iterdir())
+
+
+def more(backend: LocalBackend, server: Server) -> datetime:
+    """Append a row; return its commit timestamp."""
+    return append(backend, server, len(rows_of(backend, server)))[0]
 
 
 def test_forks_of_one_snapshot_hold_its_rows_and_no_later_ones(each_backend: LocalBackend) -> None:
@@ -52,21 +75,21 @@ def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBa
     assert forked.recovery["wal_replayed_bytes"] == 0
 
 
-def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend: LocalBackend, parent: Server) -> None:
+def test_a_snapshot_of_a_running_server_cannot_pass_for_one_of_a_paused(backend: LocalBackend, shared: Server) -> None:
     with pytest.raises(Failed, match="not shut down cleanly"):
-        backend.restore.take_snapshot(parent, new_id(), True)
+        backend.restore.take_snapshot(shared, new_id(), True)
 
 
 def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
-    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+    backend: LocalBackend, shared: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths, (kept, _), (gone, _) = paths_of(backend, parent), snapshot(backend, parent), snapshot(backend, parent)
+    paths, (kept, _), (gone, _) = paths_of(backend, shared), snapshot(backend, shared), snapshot(backend, shared)
     read = Path.read_bytes
 
     def read_and_remove(path: Path) -> bytes:
         found = read(path)
         if path.parent.name == gone:
-            backend.restore.delete_snapshot(parent.service_id, gone)
+            backend.restore.delete_snapshot(shared.service_id, gone)
         return found
 
     monkeypatch.setattr(Path, "read_bytes", read_and_remove)
@@ -74,17 +97,18 @@ def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
     assert gone not in snapshots.names(paths)
 
 
-def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, parent: Server) -> None:
-    snapshot_id, facts = snapshot(backend, parent)
-    append(backend, parent, 1)
-    assert backend.restore.take_snapshot(parent, snapshot_id, False) == facts
-    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
+def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, shared: Server) -> None:
+    snapshot_id, facts = snapshot(backend, shared)
+    before = rows_of(backend, shared)
+    more(backend, shared)
+    assert backend.restore.take_snapshot(shared, snapshot_id, False) == facts
+    assert rows_of(backend, fork(backend, shared, snapshot_id).server) == before
 
 
 def test_a_failed_snapshot_leaves_nothing_under_its_name_and_no_backup_mode(
-    backend: LocalBackend, parent: Server
+    backend: LocalBackend, shared: Server
 ) -> None:
-    paths, snapshot_id = paths_of(backend, parent), new_id()
+    paths, snapshot_id = paths_of(backend, shared), new_id()
 
     def fail_after_cloning(target: Path) -> None:
         raise OSError(f"no power while {target} was made")
@@ -105,7 +129,7 @@ def test_a_failed_snapshot_leaves_nothing_under_its_name_and_no_backup_mode(
             lambda _driver, target: copy_running(Dying(), paths, target),  # type: ignore[arg-type]
         )
     assert not (paths.snapshots / snapshot_id).exists()
-    facts = backend.restore.take_snapshot(parent, snapshot_id, False)
+    facts = backend.restore.take_snapshot(shared, snapshot_id, False)
     assert facts is not None
     assert {path.name for path in paths.snapshots.iterdir()} == {snapshot_id}
 
@@ -140,25 +164,26 @@ def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, p
     assert rows_of(backend, forked.server) == [1]
 
 
-def test_wal_written_since_a_snapshot_is_zero_only_without_transactions(backend: LocalBackend, parent: Server) -> None:
-    _, facts = snapshot(backend, parent)
-    assert backend.restore.written_since(parent, facts) == 0
-    append(backend, parent, 1)
-    written = backend.restore.written_since(parent, facts)
+def test_wal_written_since_a_snapshot_is_zero_only_without_transactions(backend: LocalBackend, shared: Server) -> None:
+    _, facts = snapshot(backend, shared)
+    assert backend.restore.written_since(shared, facts) == 0
+    more(backend, shared)
+    written = backend.restore.written_since(shared, facts)
     assert written is not None
     assert written > 0
 
 
 def test_a_transaction_that_was_open_during_a_snapshot_counts_as_written_since(
-    backend: LocalBackend, parent: Server
+    backend: LocalBackend, shared: Server
 ) -> None:
-    with connections.connect(paths_of(backend, parent)) as connection:
+    before = rows_of(backend, shared)
+    with connections.connect(paths_of(backend, shared)) as connection:
         connection.execute("BEGIN")
-        connection.execute("INSERT INTO public.ledger (n) VALUES (1)")
-        snapshot_id, facts = snapshot(backend, parent)
+        connection.execute("INSERT INTO public.ledger (n) VALUES (%s)", (len(before),))
+        snapshot_id, facts = snapshot(backend, shared)
         connection.execute("COMMIT")
-    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == []
-    assert backend.restore.written_since(parent, facts) != 0
+    assert rows_of(backend, fork(backend, shared, snapshot_id).server) == before
+    assert backend.restore.written_since(shared, facts) != 0
 
 
 def test_written_since_is_unknown_when_the_server_is_down(backend: LocalBackend, parent: Server) -> None:
@@ -167,28 +192,28 @@ def test_written_since_is_unknown_when_the_server_is_down(backend: LocalBackend,
     assert backend.restore.written_since(parent, facts) is None
 
 
-def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalBackend, parent: Server) -> None:
-    _, facts = snapshot(backend, parent)
-    (committed_at,) = append(backend, parent, 1)
+def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalBackend, shared: Server) -> None:
+    _, facts = snapshot(backend, shared)
+    committed_at = more(backend, shared)
     assert facts.taken_at < committed_at
     assert facts.taken_at <= now()
 
 
-def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBackend, parent: Server) -> None:
-    snapshot_id, _ = snapshot(backend, parent)
-    directory = paths_of(backend, parent).snapshots
+def test_a_snapshot_whose_removal_was_killed_is_dropped_whole(backend: LocalBackend, shared: Server) -> None:
+    snapshot_id, _ = snapshot(backend, shared)
+    directory = paths_of(backend, shared).snapshots
     (directory / snapshot_id).rename(directory / f".{snapshot_id}.unfinished.partial-00c0ffee")
-    backend.restore.delete_snapshot(parent.service_id, snapshot_id)
+    backend.restore.delete_snapshot(shared.service_id, snapshot_id)
     assert not list(directory.iterdir())
 
 
-@pytest.mark.parametrize("text", ["", '{"facts": {"taken_at": "2026-1', "[]"])
-def test_a_snapshot_with_a_truncated_record_is_ignored(backend: LocalBackend, parent: Server, text: str) -> None:
-    append(backend, parent, 1)
-    snapshot_id, _ = snapshot(backend, parent)
-    paths = paths_of(backend, parent)
-    (snapshots.directory_of(paths, snapshot_id) / "base.json").write_text(text)
-    assert rows_of(backend, fork(backend, parent).server) == [1]
+def test_snapshots_with_truncated_records_are_ignored(backend: LocalBackend, shared: Server) -> None:
+    more(backend, shared)
+    paths = paths_of(backend, shared)
+    for text in ("", '{"facts": {"taken_at": "2026-1', "[]"):
+        snapshot_id, _ = snapshot(backend, shared)
+        (snapshots.directory_of(paths, snapshot_id) / "base.json").write_text(text)
+        with pytest.raises(Failed, match="unreadable"):
+            snapshots.base_of(paths, snapshot_id)
     assert snapshots.names(paths) == []
-    with pytest.raises(Failed, match="unreadable"):
-        snapshots.base_of(paths, snapshot_id)
+    assert rows_of(backend, fork(backend, shared).server) == rows_of(backend, shared)
