@@ -17,17 +17,25 @@ from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.model.passwords import Secret
-from tests.followers.conftest import PASSWORD, limit_slots, restart, start_again, url_of
-from tests.sources import Source
+from tests.followers.conftest import PASSWORD, allow_replication, limit_slots, restart, start_again, url_of
+from tests.sources import MAJORS, Source, open_source
 
 _SECONDS = 300.0
 _LEDGER = "SELECT n FROM ledger ORDER BY n"
 
 
-@pytest.fixture
-def follower(client: Client, source: Source) -> Iterator[Service]:
-    """A service that follows the source, with the password of its creation; deleted at the end."""
-    made = follow(client, source)
+@pytest.fixture(scope="module", params=[min(MAJORS), max(MAJORS)])
+def shared(request: pytest.FixtureRequest) -> Iterator[Source]:
+    """A source of the oldest and of the newest version here; each test adds rows, and leaves it running."""
+    with open_source(request.param) as made:
+        allow_replication(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def follower(client: Client, shared: Source) -> Iterator[Service]:
+    """A service that follows the shared source, with the password of its creation; deleted at the end."""
+    made = follow(client, shared)
     yield made
     client.delete_service(made.service_id)
 
@@ -54,6 +62,14 @@ def append(source: Source, *numbers: int) -> None:
         source.run(f"INSERT INTO ledger VALUES ({number})")
 
 
+def append_next(source: Source) -> int:
+    """Append a row to the ledger; return its number, the next one."""
+    with source.connect() as connection:
+        row = connection.execute("INSERT INTO ledger SELECT max(n) + 1 FROM ledger RETURNING n").fetchone()
+    assert row is not None
+    return int(str(row[0]))
+
+
 def shows(source_port: int, query: str) -> list[tuple[Any, ...]]:
     """Ask a standby as a role of the source, with the password that it has there."""
     with psycopg.connect(
@@ -63,15 +79,15 @@ def shows(source_port: int, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_standby_is_read_only_and_is_forked_as_of_now_a_snapshot_and_any_time(
-    client: Client, source: Source, follower: Service
+    client: Client, shared: Source, follower: Service
 ) -> None:
-    append(source, 101)
-    eventually(lambda: (101,) in shows(follower.endpoint.port, _LEDGER), "the new row")
+    first = append_next(shared)
+    eventually(lambda: (first,) in shows(follower.endpoint.port, _LEDGER), "the new row")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         shows(follower.endpoint.port, "CREATE TABLE one ()")
 
     now = fork(client, follower.service_id, ForkStrategy.NOW)
-    assert ask(now, _LEDGER) == [(n,) for n in range(1, 102)]
+    assert ask(now, _LEDGER) == [(n,) for n in range(1, first + 1)]
     assert ask(now, "SELECT relowner::regrole::text FROM pg_class WHERE relname IN ('ledger', 'newest')") == [
         ("tsdbadmin",),
         ("tsdbadmin",),
@@ -79,25 +95,25 @@ def test_a_standby_is_read_only_and_is_forked_as_of_now_a_snapshot_and_any_time(
     assert ask(now, "SELECT rolname FROM pg_roles WHERE rolsuper") == [("ramet",)]
     assert ask(now, "INSERT INTO ledger VALUES (-1) RETURNING n") == [(-1,)]
 
-    append(source, 102)
+    second = append_next(shared)
     target = datetime.now(UTC)
     eventually(lambda: datetime.now(UTC) > target, "another moment")
-    append(source, 103)
+    third = append_next(shared)
     past = fork(client, follower.service_id, ForkStrategy.PITR, target_time=target.isoformat())
-    assert ask(past, _LEDGER) == [(n,) for n in range(1, 103)]
+    assert ask(past, _LEDGER) == [(n,) for n in range(1, second + 1)]
 
-    eventually(lambda: (103,) in shows(follower.endpoint.port, _LEDGER), "the last row")
+    eventually(lambda: (third,) in shows(follower.endpoint.port, _LEDGER), "the last row")
     last = fork(client, follower.service_id, ForkStrategy.LAST_SNAPSHOT)
-    assert ask(last, _LEDGER) == [(n,) for n in range(1, 104)]
+    assert ask(last, _LEDGER) == [(n,) for n in range(1, third + 1)]
     again = fork(client, now.service_id, ForkStrategy.NOW)
-    assert ask(again, "SELECT count(*) FROM ledger") == [(102,)]
+    assert ask(again, "SELECT count(*) FROM ledger") == [(first + 1,)]
     assert (-1,) not in shows(follower.endpoint.port, _LEDGER)
 
 
 def test_a_superuser_of_the_source_cannot_log_in_to_the_standby(
-    client: Client, source: Source, follower: Service
+    client: Client, shared: Source, follower: Service
 ) -> None:
-    source.run("CREATE ROLE second_superuser SUPERUSER LOGIN PASSWORD 'app'")
+    shared.run("CREATE ROLE second_superuser SUPERUSER LOGIN PASSWORD 'app'")
 
     def refused(user: str) -> bool:
         try:
@@ -124,30 +140,30 @@ def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> No
         assert refused.value.code == "FOLLOWS_SOURCE"
 
 
-def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, source: Source, follower: Service) -> None:
+def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, shared: Source, follower: Service) -> None:
 
     def problem() -> str | None:
         following = client.get_service(follower.service_id).metadata.following
         return None if following is None else following.problem
 
-    source.kill()
+    shared.kill()
     eventually(lambda: problem() is not None, "a problem")
-    start_again(source)
+    start_again(shared)
     eventually(lambda: problem() is None, "it follows again")
-    append(source, 101)
-    eventually(lambda: (101,) in shows(follower.endpoint.port, _LEDGER), "the new row")
+    number = append_next(shared)
+    eventually(lambda: (number,) in shows(follower.endpoint.port, _LEDGER), "the new row")
 
 
 def test_a_standby_gets_settings_as_large_as_those_of_its_source(
-    client: Client, source: Source, follower: Service
+    client: Client, shared: Source, follower: Service
 ) -> None:
-    restart(source, max_connections="300", max_worker_processes="90")
-    append(source, 101)
-    query = f"SELECT current_setting('max_connections'), n FROM ({_LEDGER}) ledger WHERE n = 101"
+    restart(shared, max_connections="300", max_worker_processes="90")
+    number = append_next(shared)
+    query = f"SELECT current_setting('max_connections'), n FROM ({_LEDGER}) ledger WHERE n = {number}"
 
     def is_there() -> bool:
         try:
-            return shows(follower.endpoint.port, query) == [("300", 101)]
+            return shows(follower.endpoint.port, query) == [("300", number)]
         except psycopg.OperationalError:  # it is being restarted
             return False
 
