@@ -23,10 +23,31 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
+from ramet.store.operations import UNDER_WAY
+from ramet.store.tables import operation
 from tests.audited import keep_audit
 from tests.stores import open_store
 
 ROOT_KEY = b"r" * 32
+
+
+class Hurried(Worker):
+    """Sets forward what it would wait for: where no test asks when, pauses of a backend in memory prove nothing."""
+
+    _horizon = 0.0
+
+    def run_until_idle(self, horizon_seconds: float = 0.3, limit_seconds: float = 10.0) -> None:
+        """Run what is due within `horizon_seconds`, without the time until then."""
+        self._horizon = horizon_seconds
+        super().run_until_idle(horizon_seconds, limit_seconds)
+
+    def _seconds_until_due(self) -> float | None:
+        due_in = super()._seconds_until_due()
+        if due_in is None or not 0 < due_in <= self._horizon:
+            return due_in
+        with self._store.write(durable=False) as tx:
+            tx.execute(operation.update().where(UNDER_WAY).values(run_at=operation.c.run_at - due_in))
+        return 0.0
 
 
 @dataclass
@@ -70,14 +91,14 @@ class World:
         return sorted(set(self.backend.volumes) - owned)
 
 
-def make_world(directory: Path, backend: MemoryBackend | None = None) -> World:
-    """Make a world with one project and one key, its store in `directory`."""
+def make_world(directory: Path, backend: MemoryBackend | None = None, kind: type[Worker] = Worker) -> World:
+    """Make a world with one project and one key, its store in `directory`, and a worker of some kind."""
     store = open_store(f"sqlite:///{directory}/ramet.db")
     keep_audit(store, ROOT_KEY)
     backend = backend or MemoryBackend()
     tools = Tools(store, backend, utc_now, rest=timedelta(0), preparation_rest=timedelta(0))
     procedures = all_procedures(tools, timedelta(days=7))
-    worker = Worker(store, procedures)
+    worker = kind(store, procedures)
     plane = Plane(store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now)
     projects = Projects(store)
     project = projects.create_project("demo", utc_now())

@@ -41,7 +41,6 @@ from ramet.model.source_copies import SourceCopies
 from ramet.model.status import Status
 from ramet.model.upstream import Following, FollowMethod
 from ramet.model.wal_level import WalLevel
-from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.restores.verbs import RestoreRequest, restore_service
@@ -50,7 +49,7 @@ from ramet.store.tables import hold
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
 from tests.recovery.losses import lose_and_recover
-from tests.worlds import World, make_world
+from tests.worlds import Hurried, World, make_world
 
 Case = Callable[[World, str], str]
 
@@ -309,7 +308,7 @@ STEPS = [
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path, MemoryBackend(starts_after=2))
+    made = make_world(tmp_path, MemoryBackend(starts_after=2), Hurried)
     yield made
     made.store.close()
 
@@ -318,12 +317,12 @@ def run(world: World, name: str, rewrite: laws.Rewrite) -> tuple[str, Status | N
     """Submit the case with its procedure rewritten, and return the service and its status at the end."""
     parent = world.create().id
     subject = CASES[name][0](world, parent)
-    worker = Worker(world.store, laws.rewritten(world.procedures, name, rewrite))
+    worker = Hurried(world.store, laws.rewritten(world.procedures, name, rewrite))
     try:
         worker.run_until_idle()
     except laws.Crash:
         expire_leases(world)
-        Worker(world.store, world.procedures).run_until_idle()
+        Hurried(world.store, world.procedures).run_until_idle()
     try:
         return subject, status_of(get_service(world.plane, world.project.id, subject))
     except NotFound:
