@@ -163,6 +163,7 @@ class LocalServers:
         self.driver.remove_tree(capture.unfinished_of(paths))
         cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
+        self.poolers.stop_all(service_id)  # one may have been started meanwhile; without data no other is
         secured_copy.end_all(paths)
         snapshots.drop_all(self.driver, paths)
         if paths.root.exists():

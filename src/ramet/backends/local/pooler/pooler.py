@@ -61,21 +61,24 @@ class Poolers:
         """Start the pooler of running servers, or reload its changed configuration; return when it accepts clients.
 
         May run again. Its files are in the directory of the first server, whose certificate it uses. Raises Failed,
-        with its log, when it does not accept connections, and Invalid when its database does not exist.
+        with its log, when it does not accept connections, Invalid when its database does not exist, and Unavailable
+        when the service is being deleted.
         """
         first = servers[0]
         writing = self.instances.paths(first.primary.service_id if first.primary else first.service_id)
         ensure_pooler_role_of(writing)
         if self.kind == POOLER:
             check_database(writing)
-        self._run(self._daemon(servers[0].service_id), self._pooling(servers, port))
+        self._run(self.instances.paths(first.service_id), self._pooling(servers, port))
 
-    def _run(self, daemon: Daemon, pooling: Pooling) -> None:
+    def _run(self, paths: ServicePaths, pooling: Pooling) -> None:
         """Start or reload a PgBouncer, and return when it asks clients for passwords."""
-        program = find_pgbouncer()
+        program, daemon = find_pgbouncer(), Daemon(paths.root / self.kind)
         account = self.instances.account
         account.make_directory(daemon.home)
         with daemon.alone():
+            if not paths.data.exists():
+                raise Unavailable("SERVICE_GONE", f"Service {paths.service_id} is being deleted")
             text = pgbouncer_ini(pooling, program, daemon.home)
             is_down, changed = daemon.running() is None, _written(daemon.home / _CONFIGURATION) != text
             if is_down or changed:
