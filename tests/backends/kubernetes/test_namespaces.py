@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import doctor
 from ramet.backends.kubernetes.backend import KubernetesBackend
@@ -70,7 +71,7 @@ def test_watches_do_not_grow_with_projects(cluster: tuple[FakeCluster, Place]) -
     backend = KubernetesBackend(place)
     for server in (SHOP, OTHER):
         backend.servers.initialize(server)
-    assert [backend.servers.inspect(server).serving for server in (SHOP, OTHER)] == [True, True]
+    eventually(lambda: all(backend.servers.inspect(server).serving for server in (SHOP, OTHER)), "both in the watches")
     lists = {path for verb, path in found.requests if verb == "GET" and path.endswith(("/clusters", "/pods"))}
     assert lists == {"/apis/postgresql.cnpg.io/v1/clusters", "/api/v1/pods"}
 
