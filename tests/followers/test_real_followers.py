@@ -33,11 +33,23 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Source]:
 
 
 @pytest.fixture(scope="module")
-def follower(client: Client, shared: Source) -> Iterator[Service]:
+def following(client: Client, shared: Source) -> Iterator[Service]:
     """A service that follows the shared source, with the password of its creation; deleted at the end."""
     made = follow(client, shared)
     yield made
     client.delete_service(made.service_id)
+
+
+@pytest.fixture
+def follower(client: Client, following: Service) -> Service:
+    """The same, when nothing is known any more of what another test did to its source."""
+
+    def is_well() -> bool:
+        seen = client.get_service(following.service_id).metadata.following
+        return seen is not None and seen.problem is None
+
+    eventually(is_well, "no problem", 0.1)
+    return following
 
 
 def follow(client: Client, source: Source, **wanted: Any) -> Service:
