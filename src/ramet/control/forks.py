@@ -77,13 +77,13 @@ def fork_services(
     """
     keys, asked = keys_of(idempotency_key, count), asked_for(service_id, request, count)
     earlier = [earlier_answer(plane, project_id, key, asked) for key in keys]
-    if found := complete(earlier):
+    if found := _all(earlier):
         return found
     plan = plan_fork(plane, project_id, service_id, request)
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
     with plane.change() as tx:
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
-        if found := complete(replayed):
+        if found := _all(replayed):
             return found
         plan = recheck(plane, tx, plan, request)
         missing = [n for n, one in enumerate(replayed) if one is None]
@@ -152,8 +152,7 @@ def asked_for(service_id: str, request: ForkRequest, count: int) -> object:
     return (service_id, request) if count == 1 else (service_id, request, count)
 
 
-def complete(found: list[Accepted | None]) -> list[Accepted] | None:
-    """Return the answers if there is one to each of several forks."""
+def _all(found: list[Accepted | None]) -> list[Accepted] | None:
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
 

@@ -163,7 +163,7 @@ class LocalServers:
         self.driver.remove_tree(capture.unfinished_of(paths))
         cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
-        self.poolers.stop_all(service_id)  # one may have been started meanwhile; without data no other is
+        self.poolers.stop_all(service_id)  # a duty may have started one since; without data it starts no other
         secured_copy.end_all(paths)
         snapshots.drop_all(self.driver, paths)
         if paths.root.exists():

@@ -73,7 +73,7 @@ class Poolers:
 
     def _run(self, paths: ServicePaths, pooling: Pooling) -> None:
         """Start or reload a PgBouncer, and return when it asks clients for passwords."""
-        program, daemon = find_pgbouncer(), Daemon(paths.root / self.kind)
+        program, daemon = find_pgbouncer(), self._daemon(paths.service_id)
         account = self.instances.account
         account.make_directory(daemon.home)
         with daemon.alone():
