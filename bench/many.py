@@ -3,11 +3,12 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.accept import accepted_while_busy
-from bench.api import Timed, connect
+from bench.api import Api, Timed, connect
 from bench.bare import bare
 from bench.copied import bench_copied_space
 from bench.data import fill
@@ -41,26 +42,30 @@ def bench_batch(options: Options) -> Report:
         with bare() as means:
             fill(means.programs, parent.service, _SIZE_MB)
         time.sleep(_REST_SECONDS)
-        for kind in ("", "_again"):
-            if kind:
-                api.call("DELETE", f"/{parent.service_id}/warmForks")
-            else:
-                api.call("PUT", f"/{parent.service_id}/warmForks", {"size": 0})
+        warm, asked = f"/{parent.service_id}/warmForks", 30 if options.quick else _ASKED
+
+        def measure(kind: str, prepare: Callable[[], None]) -> None:
             for _ in range(options.repeats or 3):
-                if kind:
-                    api.await_warm(parent.service_id, _BATCH)
-                else:
-                    api.snapshot(parent.service_id)  # as a service gets one that came to rest
-                    os.sync()
-                    time.sleep(_PREPARED_WITHIN_SECONDS)
+                prepare()
                 _measure_batch(running, parent, kind, every)
-            busy = accepted_while_busy(running, parent, 30 if options.quick else _ASKED)
-            every[f"accepted_while_10_run{kind}"] = busy
+            every[f"accepted_while_10_run{kind}"] = busy = accepted_while_busy(running, parent, asked)
             report.ratios[f"accepted_while_10_run{kind}_p99_ms"] = round(percentile(busy, 0.99), 2)
+
+        api.call("PUT", warm, {"size": 0})
+        measure("", lambda: _prepare(api, parent))
+        api.call("DELETE", warm)
+        measure("_again", lambda: api.await_warm(parent.service_id, _BATCH))
         for method, values in every.items():
             report.add(method, _SIZE_MB, values)
     report.notes.append("again: the service was forked often, and has as many warm forks as there are in a batch.")
     return report
+
+
+def _prepare(api: Api, parent: Timed) -> None:
+    """Take a snapshot, as a service gets one that came to rest, and wait until it is prepared."""
+    api.snapshot(parent.service_id)
+    os.sync()
+    time.sleep(_PREPARED_WITHIN_SECONDS)
 
 
 def _measure_batch(running: Instance, parent: Timed, kind: str, every: dict[str, list[float]]) -> None:
