@@ -46,6 +46,14 @@ def test_a_service_that_has_committed_since_is_forked_as_ever(warm: Warm) -> Non
     assert len(warm.ids()) == 1
 
 
+def test_a_warm_fork_whose_server_has_just_died_is_given_to_nobody(warm: Warm) -> None:
+    warm.keep(2)
+    dead, alive = warm.forks()
+    warm.world.backend.crash(dead.id)
+    assert warm.world.fork(warm.shop)["service_id"] == alive.id
+    assert warm.world.fork(warm.shop)["status"] == "QUEUED"
+
+
 def test_an_older_state_is_given_only_to_those_who_asked_for_one(warm: Warm) -> None:
     warm.keep(2)
     warm.write()

@@ -6,6 +6,7 @@ derived when the fork was made, so a client that never got the answer gets the s
 """
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +21,7 @@ from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized
 from ramet.control.services import check_region
-from ramet.errors import Invalid
+from ramet.errors import Invalid, Unseen
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret, derived_password
 from ramet.model.procedures import ProcedureName
@@ -100,12 +101,15 @@ def claim_forks(
         parent = find_parent(plane, tx, project_id, service_id, from_deleted=False)
         found = unclaimed_forks(tx, parent.id)
     asked = _examine(plane, parent, request, found) if len(found) >= count else None
-    if asked is None or sum(asked.accepts(fork) for fork in found) < count:
+    if asked is None:
+        return None
+    serving = {fork.id for fork in found if asked.accepts(fork) and _is_serving(plane, fork)}
+    if len(serving) < count:
         return None
     with plane.store.write() as tx:
         if any(replay(plane, tx, project_id, key, known) for key in keys):
             return None
-        claimed = _claim(plane, tx, parent, asked, count)
+        claimed = _claim(plane, tx, parent, asked, serving, count)
         for key, one in zip(keys, claimed, strict=False):
             remember(plane, tx, project_id, key, known, one.service.id)
     return [_as_expected(parent, one) for one in claimed] or None
@@ -178,15 +182,26 @@ def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:
     return warmth_of(fork) if is_ready and is_like(fork, wanted) else None
 
 
-def _claim(plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked, count: int) -> list[Accepted]:
-    """Make the youngest forks that fit the caller's, if there are so many.
+def _is_serving(plane: Plane, fork: Service) -> bool:
+    """Tell whether the server of a fork that is READY serves: it may have died since somebody looked."""
+    try:
+        return plane.backend.servers.inspect(server_of(fork)).serving
+    except Unseen:
+        return False
+
+
+def _claim(
+    plane: Plane, tx: sa.Connection, parent: Service, asked: _Asked, serving: Collection[str], count: int
+) -> list[Accepted]:
+    """Make the youngest forks that fit and serve the caller's, if there are so many.
 
     Locks the parent first, as every fork does, then the forks.
     """
     parent = find_parent(plane, tx, parent.project_id, parent.id, from_deleted=False, lock=True)
     forks.check_parent(parent)
     services.take_turn(tx)
-    found, chosen = [one for one in unclaimed_forks(tx, parent.id) if asked.accepts(one)], list[Service]()
+    found = [one for one in unclaimed_forks(tx, parent.id) if one.id in serving and asked.accepts(one)]
+    chosen = list[Service]()
     for one in sorted(found, key=_as_of, reverse=True):
         fork = services.get_service(tx, one.id, lock=True)
         if fork is None or not asked.accepts(fork) or was_replaced_since(tx, parent.id, fork.created_at):
