@@ -33,7 +33,7 @@ from ramet.machine.programs import complete
 from ramet.machine.waiting import wait_until
 
 _OLD, _NEW = "data.before", "data.after"
-_DONE, _WITHOUT_STATISTICS = "upgraded.json", "without-statistics"
+_DONE = "upgraded.json"
 _STATISTICS_SINCE = 18
 _INIT_SECONDS, _END_SECONDS, _RECOVERY_SECONDS = 300.0, 10.0, 600.0
 _MOST_JOBS = 4
@@ -98,17 +98,12 @@ class Cluster:
             new.rename(self.paths.data)
         facts = {
             "method": "clone" if self.driver.shares_blocks else "copy",
-            "keeps_statistics": self.keeps_statistics,
+            "keeps_statistics": self.new.major >= _STATISTICS_SINCE,
         }
         self.driver.remove_tree(old)
         sync_tree(self.paths.root)
         files.write(self.directory / _DONE, json.dumps(facts), durable=True)
         return facts
-
-    @property
-    def keeps_statistics(self) -> bool:
-        """Tell whether the planner's statistics are carried over."""
-        return self.new.major >= _STATISTICS_SINCE and not (self.directory / _WITHOUT_STATISTICS).exists()
 
     @property
     def _log(self) -> Path:
@@ -189,7 +184,6 @@ class Cluster:
             "--old-options", f"-c config_file={self.directory}/old.conf",
             "--new-options", f"-c config_file={self.directory}/new.conf",
             "--no-sync",
-            *([] if self.keeps_statistics or self.new.major < _STATISTICS_SINCE else ["--no-statistics"]),
         ]  # fmt: skip
         lent, identity = self.instances.account.lend(command)
         with self._log.open("wb") as log:
@@ -218,13 +212,6 @@ class Cluster:
             said += [line for line in lines if "error: " in line or "ERROR: " in line or "FATAL: " in line]
         shown = [line for line in said if " ok" not in line[-4:]]
         return "\n".join(shown)[-_SHOWN_CHARACTERS:]
-
-
-def prepare(instances: Instances, paths: ServicePaths, *, keeps_statistics: bool) -> None:
-    """Note whether the upgrade may carry statistics over."""
-    instances.account.make_directory(directory_of(paths))
-    if not keeps_statistics:
-        files.write(directory_of(paths) / _WITHOUT_STATISTICS)
 
 
 def directory_of(paths: ServicePaths) -> Path:

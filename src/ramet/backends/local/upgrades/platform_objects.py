@@ -16,7 +16,6 @@ from ramet.backends.local.sql.tenant_code import message_of
 from ramet.errors import Failed
 
 _TEMPLATE = "template1"
-_FIRST_OF_USERS = 16384
 _LAST_MAJOR_WITHOUT_ADMIN_OPTION = 15
 _MEMBERS = """
 SELECT CASE WHEN d.classid = 'pg_proc'::regclass THEN d.objid::regprocedure::text
@@ -27,7 +26,6 @@ FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'p
 WHERE e.extname = 'plpgsql' AND d.deptype = 'e' AND d.objid >= 16384
 ORDER BY array_position(ARRAY['pg_event_trigger', 'pg_proc', 'pg_namespace'], d.classid::regclass::text)
 """
-_CHECKED_DOMAINS = f"SELECT FROM pg_constraint WHERE contypid <> 0 AND oid >= {_FIRST_OF_USERS} LIMIT 1"
 _KINDS = {"pg_event_trigger": "EVENT TRIGGER", "pg_proc": "FUNCTION", "pg_namespace": "SCHEMA"}
 _TENANT_ROLES = (
     "SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_' AND NOT rolsuper AND rolname <> ALL(%s) ORDER BY 1"
@@ -36,7 +34,7 @@ _TENANT_ROLES = (
 
 def take_out(paths: ServicePaths) -> None:
     """Drop what the platform made in each database of a running server. Raises Failed when tenants depend on it."""
-    for database in _databases(paths):
+    for database in databases(paths):
         with connections.connect(paths, database) as connection:
             earlier_guards.remove(connection)
             try:
@@ -54,30 +52,19 @@ def take_out(paths: ServicePaths) -> None:
                 ) from error
 
 
-def has_checked_domains(paths: ServicePaths) -> bool:
-    """Tell whether a database of a running server has a domain with a constraint.
-
-    pg_upgrade reads statistics in as a superuser, and values of such a domain would execute functions of tenants.
-    """
-    for database in _databases(paths):
-        with connections.connect(paths, database) as connection:
-            if connection.execute(_CHECKED_DOMAINS.encode()).fetchone() is not None:
-                return True
-    return False
-
-
 def put_back(paths: ServicePaths, server: Server, from_major: int) -> list[str]:
     """Give an upgraded server what each server has; return what could not be done."""
     with connections.connect(paths) as connection:
         service_roles.ensure_pooler_role(connection)
         problems = [*_grant_tenant_roles(connection)] if from_major <= _LAST_MAJOR_WITHOUT_ADMIN_OPTION else []
-    for database in _databases(paths):
+    for database in databases(paths):
         read_only_access.install(paths, database)
     updates = extensions.update(paths, None)
     return problems + [f"{one.database}.{one.extension}: {one.problem}" for one in updates if one.problem is not None]
 
 
-def _databases(paths: ServicePaths) -> Sequence[str]:
+def databases(paths: ServicePaths) -> Sequence[str]:
+    """Return the databases that pg_upgrade carries over, and in which tenants may have created something."""
     with connections.connect(paths) as connection:
         return [_TEMPLATE, *(each.name for each in connections.databases(connection) if each.is_open)]
 

@@ -1,6 +1,7 @@
 """The rows of all tables, and the plans of statements: what is compared before and after an upgrade.
 
-Planning executes functions of tenants, so statements are planned in sessions of the tenants' admin.
+Planning executes functions of tenants, so statements are planned in sessions of the tenants' admin, and rows are
+counted while these functions are silenced.
 """
 
 import json
@@ -18,6 +19,7 @@ from ramet.backends.local.sources import target
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.tenant_code import message_of
+from ramet.backends.local.upgrades import tenant_functions
 from ramet.backends.local.upgrades.cluster import directory_of
 from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, StatementPlan, Survey
@@ -59,7 +61,10 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
     with connections.connect(paths) as connection:
         databases = [each.name for each in connections.databases(connection) if each.is_open]
     for database in databases:
-        with connections.connect(paths, database, statement_timeout=_LONG) as connection:
+        with (
+            connections.connect(paths, database, statement_timeout=_LONG) as connection,
+            tenant_functions.silenced(connection),
+        ):
             for (table,) in connection.execute(_TABLES.encode()).fetchall():
                 yield f"{database}.{table}", connections.value(connection, f"SELECT count(*) FROM ONLY {table}")  # noqa: S608 - it is quoted
             yield (

@@ -12,12 +12,15 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
-from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey
+from ramet.backends.local.sql import connections
+from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey, tenant_functions
 from ramet.backends.local.upgrades.cluster import Cluster
 from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Unavailable
+from ramet.ids import new_id
 from ramet.model.upgrade import Statement, Survey, UpgradeFacts
 
+_KEPT_BEHIND = "functions"
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
 _KILL_SECONDS, _ARCHIVE_SECONDS = 10.0, 1.0
 
@@ -52,9 +55,12 @@ class LocalUpgrades:
 
     def prepare(self, server: Server) -> None:
         paths = self.instances.paths(server.service_id)
-        keeps_statistics = not platform_objects.has_checked_domains(paths)
         platform_objects.take_out(paths)
-        cluster.prepare(self.instances, paths, keeps_statistics=keeps_statistics)
+        token = self._token(paths)
+        for database in platform_objects.databases(paths):
+            with connections.connect(paths, database) as connection:
+                tenant_functions.check_domains(connection, database)
+                tenant_functions.silence(connection, token)
 
     def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         of = self.instances.installations.of
@@ -75,7 +81,19 @@ class LocalUpgrades:
         files.flush(target.root.parent)
 
     def complete(self, server: Server, from_major: int) -> Sequence[str]:
-        return platform_objects.put_back(self.instances.paths(server.service_id), server, from_major)
+        paths = self.instances.paths(server.service_id)
+        for database in platform_objects.databases(paths):
+            with connections.connect(paths, database) as connection:
+                tenant_functions.give_back(connection, self._token(paths))
+        return platform_objects.put_back(paths, server, from_major)
+
+    def _token(self, paths: ServicePaths) -> str:
+        """Return what the bodies of silenced functions are kept behind during one upgrade."""
+        kept = cluster.directory_of(paths) / _KEPT_BEHIND
+        if not kept.exists():
+            self.instances.account.make_directory(kept.parent)
+            files.write(kept, new_id().encode(), durable=True)
+        return kept.read_text()
 
     def _run(self, server: Server, name: str, work: Callable[[], Any], timeout_seconds: float) -> None:
         def act() -> None:
