@@ -11,8 +11,10 @@ from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed
 from ramet.settings import load_settings, make_data_dir
+from ramet.store import consistency, services
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
+from tests.api.world import open_world
 
 
 def names(store: Store) -> list[str]:
@@ -48,6 +50,24 @@ def test_a_backup_made_while_others_write_opens_as_a_store_with_no_hole(tmp_path
     kept = sorted(names(Store.open(f"sqlite:///{tmp_path}/copy.db")))
     assert kept == [f"{number:06}" for number in range(len(kept))]
     assert kept
+
+
+def test_a_backup_knows_no_operation_that_was_under_way(tmp_path: Path) -> None:
+    """A fork that is made when the store is backed up is written to when the backup is put in place."""
+    for world in open_world(tmp_path):
+        shop, old = world.ready(), world.ready(name="old")
+        fork = world.fork(shop)
+        world.delete(world.path(old["service_id"]))
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
+        with Store.open(f"sqlite:///{tmp_path}/copy.db").read() as tx:
+            assert consistency.contradictions(tx) == []
+            assert consistency.owners(tx).busy == frozenset()
+            assert consistency.owners(tx).living == {shop["service_id"], old["service_id"]}
+            made = services.get_service(tx, fork["service_id"])
+        assert made is not None
+        assert made.failure == "It was under way when the store was backed up"
+        world.work()
+        assert world.look(fork)["status"] == "READY"
 
 
 def test_a_backup_never_overwrites(tmp_path: Path) -> None:

@@ -1,18 +1,28 @@
-"""A copy of a store in a SQLite file as of one point in time, made while others write to it."""
+"""A copy of a store in a SQLite file as of one point in time, made while others write to it.
+
+The copy knows no operation that was under way. When it is put in place of a lost store, such an operation has long
+ended on the host: to go on with a fork would overwrite what clients have written to it since, to undo it remove that.
+"""
 
 import os
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from ramet.errors import Failed
+from ramet.model.status import OperationStatus
+from ramet.store.tables import hold, operation, replica_set, service
 
 DAMAGED = "STORE_DAMAGED"
+_FORGOTTEN = "It was under way when the store was backed up"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a database into a new private file, and check the copy. Raises Failed when it is not whole."""
+    """Copy a store into a new private file without operations under way. Raises Failed when the copy is not whole."""
     try:
         faults = _copied(source, target)
     except sqlite3.DatabaseError as error:
@@ -25,6 +35,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
     if faults != ["ok"]:
         target.unlink()
         raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole", "; ".join(faults)[:400])
+    _forget_operations(target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -41,3 +52,18 @@ def _copied(source: Path, target: Path) -> list[str]:
         store.backup(copy)
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, nothing beside it
         return [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
+
+
+def _forget_operations(copy: Path) -> None:
+    """End all operations in a copy of a store as failed; services that they were making are failed as well."""
+    engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.NullPool)
+    ended = {"failed_at": datetime.now(UTC), "failure": _FORGOTTEN}
+    under_way = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
+    with engine.begin() as tx:
+        for table in (service, replica_set):
+            is_made = table.c.operation_id.is_not(None) & table.c.ready_at.is_(None) & table.c.failed_at.is_(None)
+            tx.execute(table.update().where(is_made, table.c.deleted_at.is_(None)).values(**ended))
+            tx.execute(table.update().values(operation_id=None))
+        tx.execute(hold.delete())
+        over = {"status": OperationStatus.FAILED.value, "finished_at": ended["failed_at"], "error": _FORGOTTEN}
+        tx.execute(operation.update().where(under_way).values(**over))
