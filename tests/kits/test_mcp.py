@@ -71,6 +71,7 @@ def test_the_tools_say_what_they_are_for_and_which_of_them_read_only(admin: Agen
     tools = admin.tools()
     assert set(tools) == _TOOLS
     assert all(one.description for one in tools.values())
+    assert all(one.input_schema["additionalProperties"] is False for one in tools.values())
     reads = {name for name, one in tools.items() if one.annotations and one.annotations.read_only_hint}
     assert reads == {"list_services", "query", "report", "schema", "wait", "window"}
     removes = {name for name, one in tools.items() if one.annotations and one.annotations.destructive_hint}
@@ -146,7 +147,10 @@ def test_only_forks_that_agents_made_are_changed(admin: Agent, world: World, sho
         ("fork", {"service": "shop", "to": "soon"}, "'soon'"),
         ("fork", {"service": "shop", "to": "5m", "snapshot": "x"}, "Both to and snapshot are given: Give one of them"),
         ("fork", {"service": "shop", "snapshot": "x"}, "No snapshot has the id or the name 'x'"),
-        ("fork", {"service": "shop", "ttl_seconds": 1}, "ttl_seconds"),
+        ("fork", {"service": "shop", "ttl_seconds": 1}, r"'ttl_seconds' is wrong: .*60 \(got 1\)\.$"),
+        ("fork", {"service": "shop", "snapshot_id": "x"}, "no argument 'snapshot_id': Did you mean 'snapshot'"),
+        ("query", {"service": "shop", "rows": 5}, "no argument 'rows': .*It has max_rows, service, sql, timeout_sec"),
+        ("query", {}, "query: the argument 'service' is missing; the argument 'sql' is missing.$"),
         ("query", {"service": "shop", "sql": "SELECT 1", "max_rows": 10**6}, "max_rows"),
         ("query", {"service": "shop", "sql": "SELECT 1"}, "shop accepts no session"),
     ],
@@ -155,7 +159,15 @@ def test_an_error_says_what_is_wrong(admin: Agent, shop: str, tool: str, argumen
     assert shop
     with pytest.raises(Refused, match=said) as refused:
         admin.call(tool, **arguments)
+    assert "pydantic" not in str(refused.value)
     assert "target_time" not in str(refused.value)
+
+
+def test_an_argument_that_a_tool_does_not_have_is_refused(admin: Agent) -> None:
+    with pytest.raises(Refused, match=r"^fork has no argument 'target_time': Did you mean 'to'"):
+        admin.call("fork", service="absent", target_time="5m")
+    with pytest.raises(Refused, match=r"^list_services has no argument 'limit': It has none.$"):
+        admin.call("list_services", limit=1)
 
 
 def test_a_fork_that_takes_longer_is_shown_as_it_is(admin: Agent, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

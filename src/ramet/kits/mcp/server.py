@@ -11,6 +11,7 @@ from mcp.types import ToolAnnotations
 from ramet import __version__
 from ramet.errors import Error
 from ramet.kits.mcp.callers import Callers, is_refused
+from ramet.kits.mcp.checked_tool import CheckedTool
 from ramet.kits.mcp.tools import Tools, told_plainly
 
 PATH = "/mcp"
@@ -33,16 +34,23 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 def build_server(callers: Callers) -> MCPServer:
     """Return a server with the tools, which act on behalf of these callers."""
     tools = Tools(callers)
-    server = MCPServer("ramet", title="Ramet", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     kinds: tuple[tuple[ToolAnnotations, tuple[Callable[..., Any], ...]], ...] = (
         (_READS, (tools.list_services, tools.wait, tools.query, tools.schema, tools.window, tools.report)),
         (_MAKES, (tools.fork, tools.checkpoint, tools.connection)),
         (_REMOVES, (tools.execute, tools.rewind, tools.delete_fork)),
     )
-    for annotations, found in kinds:
-        for tool in found:
-            server.add_tool(told_plainly(tool), annotations=annotations)
-    return server
+    return MCPServer(
+        "ramet",
+        title="Ramet",
+        instructions=_INSTRUCTIONS,
+        version=__version__,
+        log_level="WARNING",
+        tools=[
+            CheckedTool.from_function(told_plainly(tool), annotations=annotations)
+            for annotations, found in kinds
+            for tool in found
+        ],
+    )
 
 
 def http_application(callers: Callers) -> Application:
