@@ -90,6 +90,21 @@ def test_the_key_of_a_forker_forks_and_sees_and_deletes_its_own(forker: Agent, s
     assert forker.call("delete_fork", fork="mine") == {"deleted": "mine"}
 
 
+def test_the_key_of_a_forker_forks_a_snapshot_by_its_name_and_reads_nothing_of_the_parent(
+    forker: Agent, world: World, shop: str
+) -> None:
+    with world.client() as client:
+        taken = client.wait_snapshot(shop, client.take_snapshot(shop, "good").id)
+    made = forker.call("fork", service="shop", snapshot="good", name="of-good")
+    with world.client() as client:
+        assert client.get_service(made["service_id"]).metadata.snapshot_id == taken.id
+    for tool, more in (("window", {}), ("query", {"sql": "SELECT 1"}), ("wait", {})):
+        for named in ("shop", shop):
+            with pytest.raises(Refused, match=f"may fork service '{named}', but not read or change it"):
+                forker.call(tool, service=named, **more)
+    forker.call("delete_fork", fork="of-good")
+
+
 def test_a_fork_is_rewound_to_its_checkpoint(forker: Agent) -> None:
     forker.call("fork", service="shop", name="tries")
     assert forker.call("checkpoint", fork="tries", name="start")["status"] == "AVAILABLE"
@@ -146,7 +161,7 @@ def test_only_forks_that_agents_made_are_changed(admin: Agent, world: World, sho
         ("fork", {"service": "shop", "to": "3000-01-01T00:00:00Z"}, "future|restored"),
         ("fork", {"service": "shop", "to": "soon"}, "'soon'"),
         ("fork", {"service": "shop", "to": "5m", "snapshot": "x"}, "Both to and snapshot are given: Give one of them"),
-        ("fork", {"service": "shop", "snapshot": "x"}, "No snapshot has the id or the name 'x'"),
+        ("fork", {"service": "shop", "snapshot": "x"}, "has no snapshot with the id or the name 'x'"),
         ("fork", {"service": "shop", "ttl_seconds": 1}, r"'ttl_seconds' is wrong: .*60 \(got 1\)\.$"),
         ("fork", {"service": "shop", "snapshot_id": "x"}, "no argument 'snapshot_id': Did you mean 'snapshot'"),
         ("query", {"service": "shop", "rows": 5}, "no argument 'rows': .*It has max_rows, service, sql, timeout_sec"),

@@ -1,5 +1,6 @@
 """Which data state a fork request means, from what is known of the parent alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ def snapshot(name: str, minutes: float, lsn: str = "0/2", kind: SnapshotKind = S
 
 
 KNOWN = (snapshot("old", 60, "0/2"), snapshot("middle", 30, "0/3"), snapshot("new", 10, "0/4"))
+PAIR = (("first", "0/5"), ("second", "0/6"))
 CLOCK_BACK = (snapshot("first", 60, "0/2"), snapshot("ahead", 5, "0/3"), snapshot("after", 30, "0/4"))
 GAP = Gap(minutes_ago(40), minutes_ago(35), "WAL segment 000000010000000000000003 is missing.")
 
@@ -61,6 +63,17 @@ def test_the_base_of_a_request(
     point = choose(ForkStrategy(strategy), target, snapshot_id, parent(**known), NOW)
     assert (point.base.id if point.base else None, point.target) == (base, target)
     assert not point.awaits_snapshot
+
+
+def test_a_snapshot_is_chosen_by_its_id_or_is_the_newest_that_was_taken_by_hand_with_its_name() -> None:
+    by_hand = [replace(snapshot(one, 5, lsn, SnapshotKind.MANUAL), name="good") for one, lsn in PAIR]
+    known = parent(snapshots=[*by_hand, replace(KNOWN[2], name="good"), replace(KNOWN[0], id="good-1", name="second")])
+    for wanted, found in (("good", "second"), ("first", "first"), ("second", "second")):
+        point = choose(ForkStrategy.LAST_SNAPSHOT, None, wanted, known, NOW)
+        assert point.base is not None
+        assert point.base.id == found
+    with pytest.raises(Invalid, match="the name 'goud': Did you mean 'good'"):
+        choose(ForkStrategy.LAST_SNAPSHOT, None, "goud", known, NOW)
 
 
 ROOT = Ancestor("r" * 10, "root", minutes_ago(500), False, False, minutes_ago(400))

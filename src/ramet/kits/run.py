@@ -61,7 +61,7 @@ def run(
     begun, service = time.monotonic(), find_parent(client, parent)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     labels, seconds = {"run-by": socket.gethostname()[:63]}, whole(outlives) or OUTLIVES_SECONDS
-    chosen = {**point.fields(client, service.service_id), "max_age_seconds": whole(max_age)}
+    chosen = {**point.fields(), "max_age_seconds": whole(max_age)}
     with (
         _interruptible(),
         throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,

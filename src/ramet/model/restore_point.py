@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ramet.errors import Invalid
+from ramet.likeness import suggestion
 from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap, check_gaps
 from ramet.model.restore_window import window_gaps
-from ramet.model.snapshot import Snapshot, base_for, clock_steps, newest, rollable
+from ramet.model.snapshot import Snapshot, base_for, clock_steps, named, newest, rollable
 from ramet.model.timestamps import rfc3339
 
 _NEW_WINDOW = timedelta(hours=1)
@@ -72,7 +73,8 @@ def choose(
 ) -> RestorePoint:
     """Return the restore point of a request whose target was checked. Raises Invalid when there is none.
 
-    LAST_SNAPSHOT has no base yet while the parent's first snapshot is still being taken.
+    `snapshot_id` is the id or the name of a snapshot. LAST_SNAPSHOT has no base yet while the parent's first snapshot
+    is still being taken.
     """
     if parent.is_deleted:
         return _of_deleted(strategy, target, snapshot_id, parent)
@@ -130,12 +132,13 @@ def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestoreP
             f"snapshot_id is allowed with fork_strategy LAST_SNAPSHOT only (got {strategy})",
             "Leave snapshot_id out, or send fork_strategy LAST_SNAPSHOT.",
         )
-    found = next((snapshot for snapshot in parent.snapshots if snapshot.id == snapshot_id), None)
+    found = named(parent.snapshots, snapshot_id)
     if found is None:
+        alike = suggestion(snapshot_id, [one.name for one in parent.snapshots if one.name is not None])
         raise Invalid(
             "SNAPSHOT_NOT_FOUND",
-            f"The parent has no snapshot {snapshot_id[:64]!r}",
-            "GET .../snapshots lists its snapshots; without snapshot_id the newest one is used.",
+            f"Service {parent.service_id} has no snapshot with the id or the name {snapshot_id[:64]!r}",
+            f"{alike}A snapshot that is CREATING can be used when it is AVAILABLE.",
         )
     return RestorePoint(strategy, found)
 

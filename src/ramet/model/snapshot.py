@@ -71,6 +71,13 @@ def newest(snapshots: list[Snapshot]) -> Snapshot | None:
     return max(snapshots, key=lambda snapshot: snapshot.wal_order, default=None)
 
 
+def named(snapshots: Iterable[Snapshot], wanted: str) -> Snapshot | None:
+    """Return the snapshot with an id, or else the newest that was taken by hand with that name; None without one."""
+    known = list(snapshots)
+    by_name = [one for one in known if one.kind is SnapshotKind.MANUAL and one.name == wanted]
+    return next((one for one in known if one.id == wanted), newest(by_name))
+
+
 def worth_preparing(snapshots: list[Snapshot]) -> set[str]:
     """Return the ids of the snapshots that are likely to be copied next: the newest one, and the newest by hand."""
     by_hand = [snapshot for snapshot in snapshots if snapshot.kind is SnapshotKind.MANUAL]

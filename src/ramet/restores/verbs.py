@@ -19,19 +19,18 @@ from ramet.control.protection import check_confirmed, check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
 from ramet.errors import Error, Forbidden, Invalid, NotFound
-from ramet.ids import is_id, new_id
+from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.rights import Role
 from ramet.model.service import Service, is_down, status_of
-from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import OperationStatus, Status
 from ramet.procedures.restore_in_place import RESET, REWIND, STATE_OF
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
-from ramet.store import operations, services, snapshots
+from ramet.store import operations, services
 
 _VERB_RESTORE = "restore"
 
@@ -105,9 +104,7 @@ def restore_service(
     if request.from_service_id is not None:
         source_id, wanted = request.from_service_id, ForkRequest(ForkStrategy.NOW)
     elif request.snapshot is not None:
-        source_id = service_id
-        found = _snapshot_of(plane, project_id, service_id, request.snapshot)
-        wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
+        source_id, wanted = service_id, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=request.snapshot)
     else:
         source_id, wanted = service_id, ForkRequest(ForkStrategy.PITR, target_time=request.target_time)
     return _accept(plane, project_id, service_id, source_id, wanted, request, _VERB_RESTORE, idempotency_key)
@@ -137,8 +134,7 @@ def rewind_service(
             f"A key with the role {Role.FORKER} keeps no state before a rewind, for it would be one more service",
             "Leave keep_previous out, or use a key with another role.",
         )
-    found = _snapshot_of(plane, project_id, service_id, request.name)
-    wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=found.id)
+    wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=request.name)
     return _accept(plane, project_id, service_id, service_id, wanted, request, REWIND, idempotency_key)
 
 
@@ -269,23 +265,6 @@ def _is_own_state(service: Service, source: Service) -> bool:
 def _is_neutralized(service: Service, *, keeps_roles: bool) -> bool:
     """Tell whether what acts on the outside world is disabled: as in a fork, where the data is that of another one."""
     return not keeps_roles and service.environment is Environment.DEV
-
-
-def _snapshot_of(plane: Plane, project_id: str, service_id: str, wanted: str) -> Snapshot:
-    """Return the snapshot of a service with that id, or else the newest one with that name. Raises Invalid."""
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
-        known = snapshots.list_snapshots(tx, service.id)
-    named = [one for one in known if one.name == wanted and one.kind is SnapshotKind.MANUAL]
-    by_id = [one for one in known if is_id(wanted) and one.id == wanted]
-    found = by_id or sorted(named, key=lambda one: one.taken_at)
-    if not found:
-        raise Invalid(
-            "SNAPSHOT_NOT_FOUND",
-            f"Service {service.id} has no snapshot with the id or the name {wanted[:64]!r}",
-            "GET .../snapshots lists its snapshots; one that is CREATING can be used when it is AVAILABLE.",
-        )
-    return found[-1]
 
 
 def _earlier(

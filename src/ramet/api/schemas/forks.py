@@ -22,7 +22,11 @@ TargetTime = Annotated[
     ),
 ]
 SnapshotWanted = Annotated[
-    str, Meta(description="With LAST_SNAPSHOT: the id of the snapshot to restore instead of the newest, a string.")
+    str,
+    Meta(
+        description="With LAST_SNAPSHOT: the id or the name of the snapshot to restore instead of the newest, a string."
+        " Of several with that name it is the newest."
+    ),
 ]
 Quiet = Annotated[
     bool,

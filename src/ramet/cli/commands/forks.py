@@ -72,7 +72,7 @@ def fork_service(
       ramet service fork shop --to '2026-01-15 10:30' --name before-the-accident
       ramet service fork shop --from-deleted --to "2 days ago"
     """
-    chosen = {**point.fields(client, parent_id), "from_deleted": from_deleted or None, "wal_level": wal_level}
+    chosen = {**point.fields(), "from_deleted": from_deleted or None, "wal_level": wal_level}
     chosen["max_age_seconds"] = whole(max_age)
     if dry_run:
         from ramet.cli.commands.fork_plans import plan_pairs  # forks do not need it

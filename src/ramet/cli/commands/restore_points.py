@@ -8,11 +8,7 @@ from typing import Any
 
 import click
 
-from ramet.api import schemas
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import find_named
-from ramet.client import Client
-from ramet.errors import WrongState
 from ramet.model.fork import ForkStrategy
 
 
@@ -24,11 +20,9 @@ class ChosenPoint:
     target_time: str | None = None
     snapshot: str | None = None
 
-    def fields(self, client: Client, parent_id: str) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the fields of the request except the strategy."""
-        if self.snapshot is None:
-            return {"target_time": self.target_time}
-        return {"snapshot_id": _find_snapshot(client, parent_id, self.snapshot)}
+        return {"target_time": self.target_time, "snapshot_id": self.snapshot}
 
 
 def restore_point_options(*, deleted: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -73,14 +67,3 @@ def _chosen(now: bool, last_snapshot: bool, snapshot: str | None, to_timestamp: 
     if len(given) > 1:
         raise click.UsageError("Give only one of --now, --last-snapshot, --snapshot NAME and --to TIME.")
     return given[0]
-
-
-def _find_snapshot(client: Client, parent_id: str, wanted: str) -> str:
-    """Return the id of the parent's snapshot with that id, or the only one with that name."""
-    remedy = f"See 'ramet service snapshots {parent_id}'."
-    found = find_named(client.list_snapshots(parent_id), wanted, "snapshot", remedy)
-    if found.status is schemas.restore.SnapshotStatus.CREATING:
-        raise WrongState(
-            "SNAPSHOT_NOT_READY", f"Snapshot {wanted!r} is still being taken", "Try again when it is AVAILABLE."
-        )
-    return found.id

@@ -16,7 +16,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, find_credentials
 from ramet.cli.user_files.preferences import FORMATS, preferred_output
 from ramet.client import ApiError, Client
-from ramet.errors import Error, Invalid, NotFound
+from ramet.errors import Error, Forbidden, Invalid, NotFound
 from ramet.ids import is_id
 from ramet.likeness import suggestion
 from ramet.model.environment import Environment
@@ -151,6 +151,30 @@ def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) ->
 
 def find_service(client: Client, service: str, known: Listing | None = None) -> Service:
     """Return the service with that id, or the only one with that name; `known` is the list to look it up in."""
+    try:
+        return _find_visible(client, service, known)
+    except NotFound:
+        if any(service in (one.service_id, one.name) for one in _parents_of_key(client)):
+            raise Forbidden(
+                "FORBIDDEN",
+                f"This key may fork service {service!r}, but not read or change it",
+                "Fork it, or use a key with another role.",
+            ) from None
+        raise
+
+
+def find_parent(client: Client, service: str, known: Listing | None = None) -> Parent:
+    """Return a service to fork; the key of a forker may fork services that it does not see."""
+    try:
+        return _find_visible(client, service, known)
+    except NotFound:
+        parents = _parents_of_key(client)
+        if not parents:
+            raise
+        return find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
+
+
+def _find_visible(client: Client, service: str, known: Listing | None) -> Service:
     if is_id(service):
         try:
             return client.get_service(service)
@@ -161,15 +185,8 @@ def find_service(client: Client, service: str, known: Listing | None = None) -> 
     return find_named(listed, service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
-def find_parent(client: Client, service: str, known: Listing | None = None) -> Parent:
-    """Return a service to fork; the key of a forker may fork services that it does not see."""
-    try:
-        return find_service(client, service, known)
-    except NotFound:
-        parents = client.auth_info().api_key.parents or []
-        if not parents:
-            raise
-        return find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
+def _parents_of_key(client: Client) -> Sequence[Parent]:
+    return client.auth_info().api_key.parents or []
 
 
 def parent_of_replica(service: Service) -> str | None:

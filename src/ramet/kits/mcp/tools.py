@@ -83,7 +83,7 @@ class Tools:
             point.strategy,
             name=name or suffixed(parent.name, f"-agent-{secrets.token_hex(3)}"),
             keeping=Keeping(ttl_seconds=seconds, labels=MARK),
-            **point.fields(caller.client, parent.service_id),
+            **point.fields(),
         )
         if caller.saves_passwords and isinstance(made.initial_password, str):
             save_password(made.endpoint, made.initial_password)
