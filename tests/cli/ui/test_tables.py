@@ -118,6 +118,22 @@ def _on_terminal(columns: int, *arguments: str, environ: dict[str, str]) -> str:
     return written.decode()
 
 
+@pytest.mark.parametrize(("output", "shown"), [("table", "caf\xe9 ?"), ("json", r'"caf\u00e9 \u2192"')])
+def test_what_the_encoding_of_the_output_lacks_is_replaced(
+    world: World, terminal: Terminal, output: str, shown: str
+) -> None:
+    terminal.made("service", "create", "caf\xe9 \u2192", "--if-not-exists")
+    done = subprocess.run(
+        [sys.executable, "-m", "ramet", "ls", "-o", output],
+        env={**os.environ, **world.environ(), "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        encoding="latin-1",
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, shown in done.stdout) == (0, True), done.stdout + done.stderr
+
+
 def test_a_terminal_of_sixty_columns_shows_each_status_in_full(world: World, terminal: Terminal) -> None:
     name = "a[/b] with a name that is much too long for a narrow terminal"
     environ = world.environ()

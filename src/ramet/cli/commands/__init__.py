@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import io
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -185,6 +186,8 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command line."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has what tables are drawn with
     code = run(lambda: cli.main(prog_name="ramet", standalone_mode=False))
     gc.freeze()  # nothing is looked through at the end
     sys.exit(code)

@@ -49,15 +49,15 @@ def print_result(value: object, output: str, print_table: Callable[[], object]) 
 
 def print_data(value: object, output: str) -> None:
     """Print a value as JSON or YAML."""
-    plain = msgspec.to_builtins(value)
+    plain, is_utf8 = msgspec.to_builtins(value), sys.stdout.encoding.lower() == "utf-8"
     if output == "yaml":
         import yaml  # rarely wanted, and slow to import
 
-        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=is_utf8)
     else:
         import json  # what prints tables does not need it
 
-        sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=not is_utf8) + "\n")
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
