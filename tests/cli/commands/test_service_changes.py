@@ -1,5 +1,8 @@
 """Changes, logs, metrics and operations on the command line, against a server over HTTP."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -73,6 +76,31 @@ def test_a_new_password_is_saved_and_not_printed(terminal: Terminal, options: li
         assert after.rstrip("\n").endswith("s3cret\\: \\\\x")
     password = after.rstrip("\n").rpartition("tsdbadmin:")[2]
     assert password not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("service", "update-password", "mute"), "use --generate or --stdin."),
+        (("service", "import", "x", "--from", "postgresql://a@h/d"), "use --password-file, PGPASSWORD or ~/.pgpass."),
+    ],
+)
+def test_without_a_terminal_no_password_is_asked_for(
+    world: World, terminal: Terminal, arguments: tuple[str, ...], said: str
+) -> None:
+    terminal.made("service", "create", "mute", "--if-not-exists")
+    done = subprocess.run(
+        [sys.executable, "-m", "ramet", *arguments],
+        env={**os.environ, **world.environ()},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (3, f"Error: Nobody has answered: {said}")
+    assert "GetPassWarning" not in done.stderr
 
 
 def test_a_repeated_create_keeps_a_password_that_was_changed_since(terminal: Terminal) -> None:

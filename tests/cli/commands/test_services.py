@@ -186,6 +186,8 @@ def test_delete_asks_for_confirmation(terminal: Terminal) -> None:
     terminal.made("service", "create", "asked")
     assert terminal.ramet("service", "delete", "asked", typed="n\n").code == 1
     assert terminal.made("service", "get", "asked")["status"] == "READY"
+    unanswered = terminal.ramet("service", "delete", "asked")
+    assert (unanswered.code, unanswered.err.endswith("Nobody has answered: use --yes.\n")) == (3, True)
     assert terminal.ramet("service", "delete", "asked", typed="y\n").code == 0
     assert terminal.ramet("service", "get", "asked").code == 6
 
@@ -201,6 +203,7 @@ def test_deleting_a_prod_service_requires_its_name(terminal: Terminal) -> None:
     terminal.made("service", "create", "precious", "--environment", "PROD")
     for options, typed in (["--yes"], ""), (["--confirm", "other"], ""), ([], "y\n"):
         assert terminal.ramet("service", "delete", "precious", *options, typed=typed).code != 0
+    assert "use --confirm 'precious'" in terminal.ramet("service", "delete", "precious").err
     assert terminal.made("service", "get", "precious")["status"] == "READY"
     assert terminal.ramet("service", "delete", "precious", "--confirm", "precious").code == 0
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import click
 
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
+from ramet.cli.ui.asking import answered
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, with_client
 from ramet.cli.ui.output import print_pairs, print_result
@@ -56,7 +57,8 @@ def source_fields(named: str, password_file: Path | None) -> dict[str, Any]:
             "Leave it out, and give it by --password-file, PGPASSWORD, ~/.pgpass or when asked.",
         )
     found = find_source_password(url, password_file)
-    password = found or Secret(click.prompt("Password of the source", hide_input=True, err=True))
+    with answered("use --password-file, PGPASSWORD or ~/.pgpass."):
+        password = found or Secret(click.prompt("Password of the source", hide_input=True, err=True))
     return {"source_url": url, "source_password": password, "root_certificate": certificate}
 
 

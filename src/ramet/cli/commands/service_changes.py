@@ -5,6 +5,7 @@ import sys
 import click
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.asking import answered
 from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, service_command
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_service
@@ -132,5 +133,6 @@ def _password(generate: bool, from_stdin: bool) -> Secret:
         return new_password()
     if from_stdin:
         return Secret(sys.stdin.readline().rstrip("\r\n"))
-    typed: str = click.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
+    with answered("use --generate or --stdin."):
+        typed: str = click.prompt("New password", hide_input=True, confirmation_prompt=True, err=True)
     return Secret(typed)

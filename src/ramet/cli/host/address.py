@@ -11,6 +11,7 @@ import click
 from ramet.acting import acting, on_host
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
+from ramet.cli.ui.asking import answered
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.configured import open_store
@@ -64,7 +65,9 @@ def set_address(address: str, dry_run: bool, yes: bool, waits: bool, output: str
             say(f"All services announce {wanted} already, or have no TLS and stay on this host.")
             return 0
         restarts = sum(one.restarts for one in moves)
-        if not yes and not click.confirm(f"Change {len(moves)} services, of which {restarts} restart?", err=True):
+        with answered("use --yes."):
+            agrees = yes or click.confirm(f"Change {len(moves)} services, of which {restarts} restart?", err=True)
+        if not agrees:
             say("Nothing was changed.")
             return 1
         request_moves(store, moves)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ramet.cli.host.data_dir import existing_data_dir
+from ramet.cli.ui.asking import answered
 from ramet.cli.ui.output import print_result, say
 from ramet.configured import local_inventory, open_store
 from ramet.control.leftovers import discard, find_leftovers
@@ -24,7 +25,9 @@ def show_leftovers(data_dir: Path | None, output: str, *, clean: bool, confirmed
         removable = [finding for finding in found if finding.resource is not None]
         if not clean or not removable:
             return 1 if found else 0
-        if not confirmed and not click.confirm(f"Remove the {len(removable)} leftovers permanently?", err=True):
+        with answered("use --yes."):
+            agrees = confirmed or click.confirm(f"Remove the {len(removable)} leftovers permanently?", err=True)
+        if not agrees:
             say("Nothing was removed.")
             return 1
         for finding in discard(store, inventory, removable):

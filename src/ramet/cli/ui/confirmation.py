@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.asking import answered
 from ramet.cli.ui.output import say
 from ramet.model.environment import Environment
 
@@ -37,11 +38,12 @@ class Confirmation:
             message = f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes."
             raise click.UsageError(message)
         what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
-        if is_prod:
-            typed = click.prompt(f"{doing} {what}? Type the name of the service", default="", err=True)
-            is_confirmed = typed == service.name
-        else:
-            is_confirmed = click.confirm(f"{doing} {what}?", err=True)
+        with answered(f"use --confirm {service.name!r}." if is_prod else "use --yes."):
+            if is_prod:
+                typed = click.prompt(f"{doing} {what}? Type the name of the service", default="", err=True)
+                is_confirmed = typed == service.name
+            else:
+                is_confirmed = click.confirm(f"{doing} {what}?", err=True)
         if not is_confirmed:
             say(otherwise)
             raise click.exceptions.Exit(1)
