@@ -20,6 +20,16 @@ def test_each_variable_overrides_its_value_in_the_users_own_file(tmp_path: Path)
     assert find_credentials(None, environ) == Credentials(FILE.base_url, "p2", FILE.public_key, FILE.secret_key)
 
 
+def test_half_a_key_of_the_environment_is_not_mixed_with_the_saved_one(tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path)}
+    write_credentials(tmp_path / "ramet" / "credentials.json", FILE)
+    for given, missing in (("RAMET_PUBLIC_KEY", "RAMET_SECRET_KEY"), ("RAMET_SECRET_KEY", "RAMET_PUBLIC_KEY")):
+        with pytest.raises(Invalid, match=f"{given} is set, and {missing} is not"):
+            find_credentials(None, {**home, given: "other"})
+    assert find_credentials(None, {**home, "RAMET_PUBLIC_KEY": FILE.public_key}) == FILE
+    assert find_credentials(None, {**home, "RAMET_PUBLIC_KEY": "a", "RAMET_SECRET_KEY": "b"}).secret_key == "b"
+
+
 def test_a_named_file_overrides_everything(tmp_path: Path) -> None:
     write_credentials(tmp_path / "ci.json", FILE)
     assert find_credentials(tmp_path / "ci.json", {"RAMET_PROJECT_ID": "p2"}) == FILE

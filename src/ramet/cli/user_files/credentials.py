@@ -21,6 +21,7 @@ VARIABLES = {
     "public_key": "RAMET_PUBLIC_KEY",
     "secret_key": "RAMET_SECRET_KEY",
 }
+_KEY = ("public_key", "secret_key")
 CA = "ca"
 CA_VARIABLE = "RAMET_CA"
 _NEEDS = f"It needs {', '.join(VARIABLES)}."
@@ -55,8 +56,10 @@ def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ
         if found is None:
             raise Unauthorized("NO_CREDENTIALS", f"There is no credentials file at {named}", _REMEDY)
     else:
-        values = read_saved(config_path(environ))
-        values |= {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
+        saved = read_saved(config_path(environ))
+        given = {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
+        _check_one_key(saved, given)
+        values = saved | given
         if missing := _missing(values):
             reason = f"Neither {config_path(environ)} nor the environment has {', '.join(missing)}"
             raise Unauthorized("NO_CREDENTIALS", reason, _REMEDY)
@@ -102,6 +105,17 @@ def write_credentials(path: Path, credentials: Credentials) -> None:
     """Write credentials to a file, readable by its owner only."""
     values = msgspec.structs.asdict(credentials)
     write_values(path, {name: value for name, value in values.items() if value or name != CA})
+
+
+def _check_one_key(saved: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Raise Invalid where a variable would replace one half of the saved key, and the other half remain."""
+    for half, other in (_KEY, _KEY[::-1]):
+        if half in given and other not in given and other in saved and saved.get(half) not in (None, given[half]):
+            raise Invalid(
+                "HALF_A_KEY",
+                f"{VARIABLES[half]} is set, and {VARIABLES[other]} is not",
+                "Set both, or none of them: the two belong together.",
+            )
 
 
 def _missing(values: Mapping[str, str]) -> list[str]:
