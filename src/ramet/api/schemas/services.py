@@ -159,7 +159,7 @@ class ServiceMetadata(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Service(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A PostgreSQL service. Properties that do not apply are absent; only create and fork return `initial_password`."""
+    """A PostgreSQL service. What does not apply is absent; only what makes a service returns its `initial_password`."""
 
     service_id: Identifier
     project_id: str
