@@ -11,7 +11,7 @@ from harness.instance import running_instance
 from ramet.model.status import Status
 
 PAGE = Path(__file__).parents[2] / "README.md"
-_ELSEWHERE = ("pip install 'ramet[postgres]'", "RAMET_PLAINTEXT_ENDPOINTS=on ramet up")
+_ELSEWHERE = ("pip install '.[postgres]'", "RAMET_PLAINTEXT_ENDPOINTS=on ramet up")
 
 
 def _commands() -> list[list[str]]:
