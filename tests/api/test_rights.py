@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
+import pytest
 
 from ramet import __version__
 from ramet.api.application import openapi_json
 from ramet.endpoints import BASE_PATH
 from ramet.model.keys import NO_KEY_LIMITS, KeyLimits
-from ramet.model.rights import RIGHTS, RIGHTS_OF, Right, Role, allows
+from ramet.model.rights import RIGHTS, RIGHTS_OF, Right, Role, allows, not_allowed
 from tests.api.world import JsonObject, World
 
 
@@ -35,6 +36,20 @@ def test_each_route_has_a_right_and_each_right_a_route() -> None:
 
 def test_what_is_not_in_the_table_is_nobodys() -> None:
     assert not any(allows(role, "somethingNew") for role in Role)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("createService", "create service"),
+        ("setHAReplica", "set HA replica"),
+        ("attachServiceToVPC", "attach service to VPC"),
+    ],
+)
+def test_a_refusal_says_in_words_what_a_role_may_not_do(operation: str, words: str) -> None:
+    refused = not_allowed(Role.FORKER, operation)
+    assert refused.message == f"A key with the role FORKER may not do this: {words}"
+    assert refused.details == "Use a key with the role DEVELOPER or ADMIN."
 
 
 def test_a_role_has_all_rights_of_a_lesser_one() -> None:

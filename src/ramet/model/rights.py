@@ -4,6 +4,7 @@ An operation is known by its operation id in openapi.json. A route or a page who
 refused to everybody, and fails tests/api/test_rights.py.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -76,14 +77,16 @@ _OPERATIONS: Mapping[Right, str] = {
         setProtection setWarmForks testWebhook updateKey updateWebhook
     """,
 }
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 RIGHTS: Mapping[str, Right] = {name: right for right, names in _OPERATIONS.items() for name in names.split()}
 
 
 def not_allowed(role: Role, operation: str) -> Forbidden:
     """Return the refusal of an operation to a role."""
     needed = " or ".join(one for one in Role if allows(one, operation))
+    words = " ".join(word if word.isupper() else word.lower() for word in _WORD.findall(operation))
     return Forbidden(
-        "FORBIDDEN", f"A key with the role {role} may not {operation}", f"Use a key with the role {needed}."
+        "FORBIDDEN", f"A key with the role {role} may not do this: {words}", f"Use a key with the role {needed}."
     )
 
 
