@@ -18,4 +18,6 @@ def test_a_type_that_another_installation_serves_is_named_with_it(tmp_path: Path
     said = service_types(without)
     assert "VECTOR (on PostgreSQL 18.2, which has no TLS: set RAMET_PLAINTEXT_ENDPOINTS=on)" in said
     assert "not TIMESERIESDB (no extension timescaledb)" in said
+    assert said.startswith("POSTGRES, VECTOR (")
+    assert said.endswith("; not TIMESERIESDB (no extension timescaledb).")
     assert "not VECTOR (no extension vector)" in service_types(Installations((usual,)))

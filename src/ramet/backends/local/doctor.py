@@ -16,6 +16,7 @@ from ramet.machine.installation import Installations, extension_of, find_install
 from ramet.model.service_type import ServiceType
 
 _RECORD = "pool.json"
+_NOT = "not "
 
 
 def has_storage(data_root: Path) -> bool:
@@ -33,13 +34,15 @@ def survey(data_root: Path, memory_reserve_percent: int = USUAL_RESERVE_PERCENT)
 
 def service_types(installations: Installations) -> str:
     """Say which types of service the installations serve, and what the others lack."""
-    return ", ".join(_service_type(installations, one) for one in ServiceType) + "."
+    found = [_service_type(installations, one) for one in ServiceType]
+    served, lacking = ([one for one in found if one.startswith(_NOT) is is_lacking] for is_lacking in (False, True))
+    return "; ".join([", ".join(served), *lacking]) + "."
 
 
 def _service_type(installations: Installations, service_type: ServiceType) -> str:
     extension, serving = extension_of(service_type), installations.for_type(service_type)
     if extension is not None and not serving.has_extension(extension):
-        return f"not {service_type} (no extension {extension})"
+        return f"{_NOT}{service_type} (no extension {extension})"
     if serving is installations.default:
         return str(service_type)
     without = "" if serving.has_tls else ", which has no TLS: set RAMET_PLAINTEXT_ENDPOINTS=on"
