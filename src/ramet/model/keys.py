@@ -105,7 +105,7 @@ def checked_limits(role: Role, limits: KeyLimits) -> KeyLimits:
         wrong = (
             f"parents must name 1 to {_MOST_PARENTS} services that a {role} key may fork (got {len(limits.parents)})"
         )
-        raise Invalid("INVALID_PARENTS", wrong, "Send their ids.")
+        raise Invalid("INVALID_PARENTS", wrong, "Name each of them in parents.")
     forks, seconds = limits.max_forks, limits.max_fork_ttl_seconds
     return replace(
         limits,

@@ -48,6 +48,9 @@ def test_a_key_is_valid_until_it_is_revoked(admin: Terminal) -> None:
 
 def test_a_key_is_written_to_a_file_instead_of_the_terminal(admin: Terminal, tmp_path: Path) -> None:
     admin.made("project", "create", "one")
+    forker = admin.ramet("key", "create", "--role", "forker")
+    assert forker.err.startswith("Error: --parent must name 1 to 100 services that a FORKER key may fork (got 0): ")
+    assert "Name each of them in --parent." in forker.err
     said = admin.ramet("key", "create", "--credentials-file", str(tmp_path / "ci.json"))
     assert said.code == 0
     assert said.out == ""

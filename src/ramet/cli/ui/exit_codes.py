@@ -40,6 +40,7 @@ _OPTIONS = (
     ("snapshot_interval_seconds", "--snapshot-every"),
     ("snapshot_wal_bytes", "--snapshot-wal"),
     ("window_days", "--days"),
+    ("parents", "--parent"),
 )
 # Fields whose options have the same name.
 _SAME_WORDS = (
