@@ -7,6 +7,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.control.duties.archive import OffHostArchive
 from ramet.model.timestamps import rfc3339
+from ramet.store import services
 from ramet.store.tables import operation
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -92,6 +93,16 @@ def test_a_snapshot_is_forked_by_its_name_and_by_its_id(terminal: Terminal, worl
     assert plan["base_snapshot"]["id"] == taken.id
     unknown = terminal.ramet("service", "fork", "kept-state", "--snapshot", "[nothing]")
     assert (unknown.code, "the name '[nothing]'" in unknown.err) == (3, True)
+
+
+def test_the_report_of_a_warm_fork_says_that_it_was_made_before(terminal: Terminal, world: World) -> None:
+    terminal.made("service", "create", "hearth")
+    made = terminal.made("service", "fork", "hearth")
+    with world.runtime.store.write() as tx:
+        fork = services.get_service(tx, made["service_id"])
+        assert fork is not None
+        services.update_service(tx, fork.id, ready_at=fork.created_at)
+    assert "it is a warm fork, whose steps had ended before" in terminal.ramet("service", "report", "hearth-fork").out
 
 
 def test_a_relative_target_time_is_accepted(terminal: Terminal) -> None:

@@ -155,7 +155,10 @@ class ForkReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="Transactions after stop_lsn with a commit time up to the target: the clock went back."),
     ]
     size_bytes: int
-    total_seconds: float | None
+    total_seconds: Annotated[
+        float | None,
+        Meta(description="From the request to READY: 0 for a warm fork, whose steps had ended before the request."),
+    ]
     steps: list[StepSeconds]
     phases: Annotated[dict[str, float], Meta(description="Seconds of each part of the first step.")]
     neutralised: Annotated[

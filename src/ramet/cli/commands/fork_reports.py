@@ -66,7 +66,7 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
             f"{report.wal.start_lsn} to {report.wal.stop_lsn}, {report.wal.replayed_bytes / _MIB:.1f} MiB replayed",
         ),
         ("timeline", str(report.timeline)),
-        ("took", "-" if report.total_seconds is None else shown_duration(report.total_seconds)),
+        ("took", _total(report.total_seconds)),
         ("steps", ", ".join(f"{one.step} {shown_duration(one.seconds)}" for one in report.steps)),
     ]
     pairs += [(title.lower(), sentence) for title, sentence in neutralized_lines(report.neutralised)]
@@ -74,6 +74,12 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         what = f"{one.what} {', '.join(one.names)}" if one.names else one.what
         pairs.append(("not carried over", f"{what}: {one.remedy}"))
     return [*pairs, *(("checked", check) for check in report.checks)]
+
+
+def _total(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return shown_duration(seconds) if seconds else "no time: it is a warm fork, whose steps had ended before"
 
 
 def _downloaded_pairs(found: ArchiveDownload | None) -> list[tuple[str, str | Text]]:
