@@ -1,5 +1,6 @@
 """Read-only roles hold by privileges: those of the functions, and those that the admin marks."""
 
+import logging
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, read_only_roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
@@ -286,6 +287,17 @@ def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
     tenant.run("GRANT INSERT ON orders TO late")
     replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()  # as half a minute later
     assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
+
+
+def test_a_server_that_is_stopped_meanwhile_is_nothing_to_look_at(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenant.run("CREATE ROLE soon LOGIN PASSWORD 'secret'", MARK.format("soon"))
+    with monkeypatch.context() as stopped:
+        end = "SELECT pg_terminate_backend(pg_backend_pid())"
+        stopped.setattr(read_only_roles, "_take_rights", lambda _, connection, __: connection.execute(end))
+        tenant.enforce()
+    assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 def test_a_server_at_rest_is_not_written_to(tenant: Tenant) -> None:

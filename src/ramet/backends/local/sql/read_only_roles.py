@@ -109,7 +109,8 @@ class ReadOnlyRoles:
         try:
             settled = _settle(paths, last.settled)
         except (psycopg.Error, Unavailable) as error:
-            _log.warning("the read-only roles of service %s could not be checked: %s", paths.service_id, error)
+            level = logging.INFO if isinstance(error, Unavailable) else logging.WARNING  # a server may just be stopped
+            _log.log(level, "the read-only roles of service %s could not be checked: %s", paths.service_id, error)
             settled = last.settled
         self._observed[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
 
@@ -140,6 +141,8 @@ def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role
     try:
         _take_rights(paths, connection, role)
     except psycopg.Error as error:
+        if connection.closed:
+            raise
         _log.warning("role %s of service %s keeps write privileges: %s", role.name, paths.service_id, error)
         return False
     return True
