@@ -38,6 +38,7 @@ def test_a_service_lives_from_create_to_delete(client: Client) -> None:
     assert isinstance(created.initial_password, str)
     ready = client.wait_ready(created.service_id, 30)
     assert ready.resources[0].spec.cpu_millis == 500
+    client.update_password(created.service_id, "a password as text")
     assert ready.service_id in [service.service_id for service in client.list_services()]
     client.stop_service(ready.service_id)
     assert client.wait_paused(ready.service_id, 30).paused

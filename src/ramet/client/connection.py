@@ -40,7 +40,7 @@ class Connection:
         `ca` is the authority to verify the server with, as PEM ('ramet ca' prints it); by default those that browsers
         know. Tests pass a `transport` that replaces the network.
         """
-        secret = secret_key.reveal() if isinstance(secret_key, Secret) else secret_key
+        secret = revealed(secret_key)
         self.base_url = checked_address(base_url)
         self.project_id = project_id
         self.ca = ca
@@ -165,6 +165,11 @@ def given(**values: str | int | None) -> dict[str, str | int]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def source_fields(name: str, source_url: str, source_password: Secret) -> dict[str, object]:
+def revealed(password: Secret | str) -> str:
+    """Return the text of a password."""
+    return password.reveal() if isinstance(password, Secret) else password
+
+
+def source_fields(name: str, source_url: str, source_password: Secret | str) -> dict[str, object]:
     """Return the fields of a request for a service that is made of a database elsewhere."""
-    return {"name": name, "source_url": source_url, "source_password": source_password.reveal()}
+    return {"name": name, "source_url": source_url, "source_password": revealed(source_password)}

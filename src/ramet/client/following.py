@@ -19,7 +19,7 @@ class Followers(Connection):
         self,
         name: str,
         source_url: str,
-        source_password: Secret,
+        source_password: Secret | str,
         *,
         root_certificate: str | None = None,
         slot: str | None = None,
@@ -49,7 +49,7 @@ class Followers(Connection):
         return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
 
     def plan_follow(
-        self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
+        self, name: str, source_url: str, source_password: Secret | str, **fields: str | int | None
     ) -> schemas.following.FollowReport:
         """Return what following a source with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}

@@ -18,7 +18,7 @@ class Imports(Connection):
         self,
         name: str,
         source_url: str,
-        source_password: Secret,
+        source_password: Secret | str,
         *,
         root_certificate: str | None = None,
         keep_owners: bool = True,
@@ -47,7 +47,7 @@ class Imports(Connection):
         return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(
-        self, name: str, source_url: str, source_password: Secret, **fields: str | int | None
+        self, name: str, source_url: str, source_password: Secret | str, **fields: str | int | None
     ) -> schemas.imports.ImportReport:
         """Return what an import with these fields of a request would do; nothing is created."""
         body = {**source_fields(name, source_url, source_password), **given(**fields)}

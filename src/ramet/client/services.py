@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
-from ramet.client.connection import Connection, given
+from ramet.client.connection import Connection, given, revealed
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.secret import Secret
@@ -83,9 +83,9 @@ class Services(Connection):
         body = given(extension=extension)
         return self.call("POST", self.path(service_id, "updateExtensions"), list[ExtensionUpdate], body)
 
-    def update_password(self, service_id: str, password: Secret) -> None:
+    def update_password(self, service_id: str, password: Secret | str) -> None:
         """Change the password of tsdbadmin; new sessions need the new one."""
-        self.send("POST", self.path(service_id, "updatePassword"), {"password": password.reveal()})
+        self.send("POST", self.path(service_id, "updatePassword"), {"password": revealed(password)})
 
     def set_environment(self, service_id: str, environment: Environment) -> None:
         """Set the environment: PROD (protected) or DEV (neutralized when forked)."""
