@@ -17,10 +17,10 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import fetched, snapshots, standby_copy, warm_copy
+from ramet.backends.local.restore import fetched, prepared_copy, snapshots, standby_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward, extent_of
-from ramet.backends.local.restore.warm_copy import PREPARED
+from ramet.backends.local.restore.prepared_copy import PREPARED
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
@@ -138,7 +138,7 @@ class Capturing:
 
     def _copy_snapshot(self, child: Server, source: Source, snapshot_id: str, data: Path) -> Capture:
         parent = self.instances.paths(source.parent.service_id)
-        prepared = warm_copy.capture(self.driver, parent, snapshot_id, data, child, source.neutralize)
+        prepared = prepared_copy.capture(self.driver, parent, snapshot_id, data, child, source.neutralize)
         if prepared is not None:
             return prepared
         base = snapshots.copy_data(self.driver, parent, snapshot_id, data)

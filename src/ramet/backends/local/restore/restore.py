@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
-from ramet.backends.local.restore import base_backup, capture, post_fork, recovery, snapshots, standby_copy, warm_copy
+from ramet.backends.local.restore import (
+    base_backup,
+    capture,
+    post_fork,
+    prepared_copy,
+    recovery,
+    snapshots,
+    standby_copy,
+)
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.capture import Capturing, check_boot
 from ramet.backends.local.restore.gaps import gaps
@@ -110,10 +118,10 @@ class LocalRestore:
         if not self.pool.driver.shares_blocks or server.upstream is not None:
             return None
         self.pool.check_wal_room()
-        return warm_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
+        return prepared_copy.prepare(self.instances, self.pool.driver, server, snapshot_id, timeout_seconds, spares)
 
     def discard_preparation(self, service_id: str, snapshot_id: str) -> None:
-        warm_copy.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
+        prepared_copy.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)
 
     def delete_snapshot(self, service_id: str, snapshot_id: str) -> None:
         snapshots.drop(self.pool.driver, self.instances.paths(service_id), snapshot_id)

@@ -11,7 +11,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process.identity import processes_in
-from ramet.backends.local.restore import snapshots, warm_copy
+from ramet.backends.local.restore import prepared_copy, snapshots
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
@@ -201,7 +201,7 @@ def test_a_prepared_copy_that_is_removed_during_copying_is_not_used(backend: Loc
     for spare in spares(backend, parent, snapshot_id):
         backend.pool.driver.remove_tree(spare)
     removing = _Removing(backend, parent, snapshot_id)
-    assert warm_copy.capture(removing, paths, snapshot_id, target, parent, None) is None  # type: ignore[arg-type]
+    assert prepared_copy.capture(removing, paths, snapshot_id, target, parent, None) is None  # type: ignore[arg-type]
     assert not target.exists()
     assert not is_prepared(fork(backend, parent, snapshot_id).capture)
 
