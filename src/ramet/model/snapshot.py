@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise, takewhile
 
-WalOrder = tuple[int, int, datetime]
-
 
 class SnapshotKind(StrEnum):
     """Why a snapshot was made."""
@@ -17,8 +15,24 @@ class SnapshotKind(StrEnum):
     MANUAL = "MANUAL"
 
 
+class PlacedInWal:
+    """What ends at a place in the WAL of a service: a snapshot, or a base backup in the off-host archive."""
+
+    taken_at: datetime
+    end_lsn: str
+    timeline: int
+
+    @property
+    def wal_order(self) -> tuple[int, int, datetime]:
+        """Return what orders those of a service: clocks may go back, WAL does not.
+
+        The time decides where nothing was written.
+        """
+        return self.timeline, lsn_number(self.end_lsn), self.taken_at
+
+
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(PlacedInWal):
     """A self-contained image of a service: data files and the WAL that makes them consistent.
 
     `taken_at` is when the image was complete by the server's clock: every transaction that it holds committed before.
@@ -36,11 +50,6 @@ class Snapshot:
     size_bytes: int
     name: str | None = None
 
-    @property
-    def wal_order(self) -> WalOrder:
-        """Return what orders the snapshots of a service: clocks may go back, WAL does not."""
-        return wal_order(self.timeline, self.end_lsn, self.taken_at)
-
 
 @dataclass(frozen=True)
 class ClockStep:
@@ -48,11 +57,6 @@ class ClockStep:
 
     before: datetime
     after: datetime
-
-
-def wal_order(timeline: int, lsn: str, taken_at: datetime) -> WalOrder:
-    """Return a place in the WAL of a service that can be compared; the time decides where nothing was written."""
-    return timeline, lsn_number(lsn), taken_at
 
 
 def in_wal_order(snapshots: Iterable[Snapshot]) -> list[Snapshot]:

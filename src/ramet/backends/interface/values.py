@@ -10,7 +10,7 @@ from ramet.model.high_availability import NO_STANDBYS, Standbys
 from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
-from ramet.model.snapshot import WalOrder, wal_order
+from ramet.model.snapshot import PlacedInWal
 from ramet.model.upstream import Upstream
 from ramet.model.wal_level import WalLevel
 
@@ -74,7 +74,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class SnapshotFacts:
+class SnapshotFacts(PlacedInWal):
     """What is recorded of a snapshot; see ramet.model.snapshot.Snapshot."""
 
     taken_at: datetime
@@ -83,11 +83,6 @@ class SnapshotFacts:
     timeline: int
     next_xid: int
     size_bytes: int
-
-    @property
-    def wal_order(self) -> WalOrder:
-        """Return what orders the snapshots of a service: clocks may go back, WAL does not."""
-        return wal_order(self.timeline, self.end_lsn, self.taken_at)
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class BaseBackup:
+class BaseBackup(PlacedInWal):
     """A complete base backup in the off-host archive.
 
     `size_bytes` is what it takes on disk, `download_bytes` what the archive sends for it. `wal_bytes` and
@@ -128,11 +123,6 @@ class BaseBackup:
     download_bytes: int
     wal_bytes: int
     wal_download_bytes: int
-
-    @property
-    def wal_order(self) -> WalOrder:
-        """Return what orders the base backups of a service."""
-        return wal_order(self.timeline, self.end_lsn, self.taken_at)
 
 
 @dataclass(frozen=True)
