@@ -12,7 +12,6 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import title_of
 from ramet.backends.local.restore import fetched, snapshots
-from ramet.backends.local.restore.capture import unfinished_of
 from ramet.backends.local.volumes.mounts import mounts_below, unmount
 from ramet.errors import Unavailable
 
@@ -104,8 +103,8 @@ def _snapshots(paths: ServicePaths) -> Iterator[HostResource]:
 
 def _unfinished(paths: ServicePaths) -> Iterator[Path]:
     """Yield what only an operation under way may have: half made copies and snapshots."""
-    if unfinished_of(paths).exists():
-        yield unfinished_of(paths)
+    if paths.unfinished.exists():
+        yield paths.unfinished
     for directory in (paths.root, paths.snapshots, paths.archive):
         for path in directory.iterdir() if directory.is_dir() else ():
             if _PARTIAL in path.name or (directory == paths.snapshots and path.name.startswith(".")):

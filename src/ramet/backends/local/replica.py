@@ -19,7 +19,6 @@ from ramet.errors import Unavailable
 from ramet.model.high_availability import Standbys
 
 _SIGNAL = "standby.signal"
-_UNFINISHED = "data.unfinished"
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,14 @@ class LocalReplicas:
         paths = self.instances.make_directories(replica)
         if paths.data.exists():
             return True
-        unfinished = paths.root / _UNFINISHED
-        self.pool.driver.remove_tree(unfinished)
+        self.pool.driver.remove_tree(paths.unfinished)
         try:
-            base_backup.copy_running(self.pool.driver, primary, unfinished)
+            base_backup.copy_running(self.pool.driver, primary, paths.unfinished)
         except Unavailable:
             return False
-        files.write(unfinished / _SIGNAL)
+        files.write(paths.unfinished / _SIGNAL)
         sync_tree(paths.root)
-        unfinished.rename(paths.data)
+        paths.unfinished.rename(paths.data)
         sync_tree(paths.root)
         return True
 

@@ -160,7 +160,7 @@ class LocalServers:
         for key in [key for key in self._due_at if key[0] == service_id]:
             self._due_at.pop(key, None)
         fetched.discard(self.driver, self.instances.layout, service_id)
-        self.driver.remove_tree(capture.unfinished_of(paths))
+        self.driver.remove_tree(paths.unfinished)
         cluster.remove(self.driver, paths)
         self.driver.remove_tree(paths.data)
         self.poolers.stop_all(service_id)  # a duty may have started one since; without data it starts no other

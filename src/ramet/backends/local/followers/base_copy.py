@@ -27,7 +27,6 @@ from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed
 from ramet.model.upstream import Upstream
 
-UNFINISHED = "data.unfinished"
 _SIGNAL, _OWN_SETTINGS, _PROGRESS = "standby.signal", "postgresql.auto.conf", "progress"
 _KB = re.compile(r"(\d+)/(\d+) kB")
 _REPORT_SECONDS = 0.5
@@ -61,7 +60,7 @@ class BaseCopy:
         """Copy the source; return the facts for the report. Raises Failed."""
         facts = self._copy(self.upstream.slot_of(self.server.service_id))
         foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
-        (self.paths.root / UNFINISHED).rename(self.paths.data)
+        self.paths.unfinished.rename(self.paths.data)
         sync_tree(self.paths.root)
         return {name: facts[name] for name in ("received_bytes", "seconds")}
 
@@ -72,7 +71,7 @@ class BaseCopy:
     def _copy(self, slot: str | None) -> dict[str, Any]:
         begun, workplace = time.monotonic(), Workplace(self.directory, self.instances.account)
         workplace.end_programs()
-        data = self.paths.root / UNFINISHED
+        data = self.paths.unfinished
         self.driver.remove_tree(data)
         self.driver.create_tree(data)
         self.instances.account.own(data)

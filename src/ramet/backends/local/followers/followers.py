@@ -11,7 +11,7 @@ from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.followers import lag, slot
-from ramet.backends.local.followers.base_copy import UNFINISHED, BaseCopy, remove
+from ramet.backends.local.followers.base_copy import BaseCopy, remove
 from ramet.backends.local.followers.examine import examine
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
@@ -106,7 +106,7 @@ class LocalFollowers:
     def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
         copy = self._copy_of(server)
         done = copy.directory / _COPIED
-        if not (copy.paths.root / UNFINISHED).exists():
+        if not copy.paths.unfinished.exists():
             done.unlink(missing_ok=True)
 
         def begin() -> dict[str, Any]:
@@ -118,8 +118,8 @@ class LocalFollowers:
 
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         paths = self.instances.paths(server.service_id)
-        directory, unfinished, before = source_directory(paths), paths.root / UNFINISHED, paths.root / _BEFORE
-        if (directory / _COPIED).exists() and unfinished.exists():
+        directory, before = source_directory(paths), paths.root / _BEFORE
+        if (directory / _COPIED).exists() and paths.unfinished.exists():
             slot.renew(directory, self.vault, server.service_id)
             if not keeps_wal:
                 digests.forget(paths)
@@ -128,7 +128,7 @@ class LocalFollowers:
             if paths.data.exists():
                 self.pool.driver.remove_tree(before)
                 paths.data.rename(before)
-            unfinished.rename(paths.data)
+            paths.unfinished.rename(paths.data)
             sync_tree(paths.root)
         self.pool.driver.remove_tree(before)
         (directory / _COPIED).unlink(missing_ok=True)
@@ -140,7 +140,7 @@ class LocalFollowers:
         Workplace(directory, self.instances.account).end_programs()
         if before.exists() and not paths.data.exists():
             before.rename(paths.data)
-        self.pool.driver.remove_tree(paths.root / UNFINISHED)
+        self.pool.driver.remove_tree(paths.unfinished)
         (directory / _COPIED).unlink(missing_ok=True)
 
     def observe(self, server: Server) -> Following | None:
@@ -194,7 +194,7 @@ class LocalFollowers:
         directory = source_directory(paths)
         self.jobs.end(paths)
         Workplace(directory, self.instances.account).end_programs()
-        self.pool.driver.remove_tree(paths.root / UNFINISHED)
+        self.pool.driver.remove_tree(paths.unfinished)
         left = slot.drop(directory, self.vault, service_id)
         remove(directory)
         return left

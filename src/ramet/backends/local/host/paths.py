@@ -35,6 +35,7 @@ class ServicePaths:
         return self.root.name
 
     data = _inside("root", "data")  # PGDATA
+    unfinished = _inside("root", "data.unfinished")  # a data directory that is being made
     conf = _inside("root", "conf")  # generated; outside of the data directory, so that no copy of the data inherits it
     config_file = _inside("conf", "postgresql.conf")
     hba_file = _inside("conf", "pg_hba.conf")

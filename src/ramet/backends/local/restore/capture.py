@@ -32,7 +32,6 @@ from ramet.model.timestamps import rfc3339
 
 # In a capture's facts: what was downloaded from the off-host archive.
 FETCHED = "archive"
-_UNFINISHED = "data.unfinished"
 _NOTE = "capture.json"
 _THE_END = datetime.max.replace(tzinfo=UTC)
 
@@ -54,23 +53,22 @@ class Capturing:
         if paths.data.exists() and not _is_of_this_boot(paths):
             self.driver.remove_tree(paths.data)
         if not paths.data.exists():
-            unfinished = unfinished_of(paths)
-            self.driver.remove_tree(unfinished)
+            self.driver.remove_tree(paths.unfinished)
             try:
-                made = self._build(child, source, unfinished)
+                made = self._build(child, source, paths.unfinished)
             except Unavailable:
                 return None
             if source.parent.upstream is not None:
                 foreign.inherit(paths, self.instances.paths(source.parent.service_id))
-            self._keep(made, unfinished, paths)
+            self._keep(made, paths)
         if source.base_backup_id is not None:
             fetched.discard(self.driver, self.instances.layout, child.service_id)
         return capture_of(paths)
 
-    def _keep(self, made: Capture, unfinished: Path, paths: ServicePaths) -> None:
+    def _keep(self, made: Capture, paths: ServicePaths) -> None:
         note = {**msgspec.to_builtins(made), "boot_id": boot_id()}
         files.write(paths.root / _NOTE, json.dumps(note))
-        unfinished.rename(paths.data)
+        paths.unfinished.rename(paths.data)
 
     def _build(self, child: Server, source: Source, data: Path) -> Capture:
         if source.base_backup_id is not None:
@@ -172,11 +170,6 @@ def is_captured(paths: ServicePaths) -> bool:
 def is_prepared(paths: ServicePaths) -> bool:
     """Tell whether what was captured is a copy of a prepared snapshot, whose files are on disk."""
     return PREPARED in capture_of(paths).facts
-
-
-def unfinished_of(paths: ServicePaths) -> Path:
-    """Return the temporary path at which a data directory is built."""
-    return paths.root / _UNFINISHED
 
 
 def move_note(giver: ServicePaths, taker: ServicePaths) -> None:
