@@ -19,7 +19,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import fetched, prepared_copy, snapshots, standby_copy
 from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
-from ramet.backends.local.restore.point_in_time import TO_THE_END, RollForward, extent_of
+from ramet.backends.local.restore.point_in_time import TO_THE_END, Extent, RollForward, extent_of
 from ramet.backends.local.restore.prepared_copy import PREPARED
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
@@ -27,6 +27,7 @@ from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Failed, Unavailable
+from ramet.machine.installation import Installation
 from ramet.machine.processes import boot_id
 from ramet.model.timestamps import rfc3339
 
@@ -74,47 +75,52 @@ class Capturing:
         if source.base_backup_id is not None:
             return self._copy_fetched(child, source, data)
         parent = self.instances.paths(source.parent.service_id)
-        installation = self.instances.installations.of(source.parent.pg_major)
         down = not source.paused and postgres.running(parent) is None
         if source.parent.upstream is not None:
             return self._copy_standby(source, parent, data, down=down)
-        if source.snapshot_id is None:
-            if source.paused:
-                return captured(copy_stopped(self.driver, installation, parent, data))
-            if not down:
-                return self._copy_serving(child, source, parent, data)
-            newest = snapshots.newest(parent)
-            return RollForward(self.driver, installation, parent, newest, _THE_END, paused=False, down=True).into(data)
-        if source.target is None:
+        if source.snapshot_id is not None and source.target is None:
             return self._copy_snapshot(child, source, source.snapshot_id, data)
-        rolling = RollForward(self.driver, installation, parent, source.snapshot_id, source.target, source.paused, down)
-        return rolling.into(data)
+        if source.snapshot_id is None and source.paused:
+            return captured(copy_stopped(self.driver, self._installation(source), parent, data))
+        if source.snapshot_id is None and not down:
+            return self._copy_serving(child, source, parent, data)
+        return self._roll_forward(source, parent, down=down).into(data)
+
+    def _installation(self, source: Source) -> Installation:
+        return self.instances.installations.of(source.parent.pg_major)
+
+    def _roll_forward(
+        self, source: Source, parent: ServicePaths, *, down: bool, extent: Extent | None = None
+    ) -> RollForward:
+        """Return the recovery of a base backup, of the newest snapshot if none is named, to the target or the end."""
+        return RollForward(
+            self.driver,
+            self._installation(source),
+            parent,
+            source.base_backup_id or source.snapshot_id or snapshots.newest(parent),
+            source.target or _THE_END,
+            paused=source.paused and not down,
+            down=down,
+            extent=extent,
+        )
 
     def _copy_standby(self, source: Source, parent: ServicePaths, data: Path, *, down: bool) -> Capture:
         """Copy a standby of a database elsewhere: as it is now, of a snapshot, or rolled forward from one."""
-        installation = self.instances.installations.of(source.parent.pg_major)
         if source.snapshot_id is not None and source.target is None:
             base = snapshots.copy_data(self.driver, parent, source.snapshot_id, data)
             base.check_copy(data)
             return standby_copy.captured_standby(base, data)
         if source.snapshot_id is None and not down:
             copy = standby_copy.copy_stopped_standby if source.paused else standby_copy.copy_running_standby
-            return standby_copy.captured_standby(copy(self.driver, installation, parent, data), data)
-        base_id, target = source.snapshot_id or snapshots.newest(parent), source.target or _THE_END
-        return RollForward(
-            self.driver, installation, parent, base_id, target, source.paused, down, is_standby=True
-        ).into(data)
+            return standby_copy.captured_standby(copy(self.driver, self._installation(source), parent, data), data)
+        return replace(self._roll_forward(source, parent, down=down), is_standby=True).into(data)
 
     def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:
         """Copy what was downloaded from the off-host archive, as of a parent whose server is gone."""
         place = fetched.place_of(self.instances.layout, child.service_id, source.parent.service_id)
         state, base_id, target = place.complete(), source.base_backup_id or "", source.target
-        installation = self.instances.installations.of(source.parent.pg_major)
         extent = extent_of(place.parent.archive, snapshots.base_of(place.parent, base_id).segments[-1])
-        rolling = RollForward(
-            self.driver, installation, place.parent, base_id, target or _THE_END, paused=False, down=True, extent=extent
-        )
-        made = rolling.into(data)
+        made = self._roll_forward(source, place.parent, down=True, extent=extent).into(data)
         if target is not None and state.is_superseded and TO_THE_END in made.facts:
             raise Failed(
                 "ARCHIVE_INCOMPLETE",
