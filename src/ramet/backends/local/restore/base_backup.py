@@ -200,7 +200,7 @@ def facts_of_label(
     return SnapshotFacts(taken_at, start[1], end_lsn, int(timeline[1]), next_xid, statistics.size_bytes)
 
 
-def captured(base: Base) -> Capture:
+def capture_of_base(base: Base) -> Capture:
     """Return the capture of a base backup to which no WAL is added."""
     return Capture(None, facts_of(base))
 

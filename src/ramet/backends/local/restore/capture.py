@@ -18,7 +18,7 @@ from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import fetched, prepared_copy, snapshots, standby_copy
-from ramet.backends.local.restore.base_backup import captured, copy_running, copy_stopped
+from ramet.backends.local.restore.base_backup import capture_of_base, copy_running, copy_stopped
 from ramet.backends.local.restore.point_in_time import TO_THE_END, Extent, RollForward, extent_of
 from ramet.backends.local.restore.prepared_copy import PREPARED
 from ramet.backends.local.server.instances import Instances
@@ -64,7 +64,7 @@ class Capturing:
             self._keep(made, paths)
         if source.base_backup_id is not None:
             fetched.discard(self.driver, self.instances.layout, child.service_id)
-        return capture_of(paths)
+        return read_capture(paths)
 
     def _keep(self, made: Capture, paths: ServicePaths) -> None:
         note = {**msgspec.to_builtins(made), "boot_id": boot_id()}
@@ -81,7 +81,7 @@ class Capturing:
         if source.snapshot_id is not None and source.target is None:
             return self._copy_snapshot(child, source, source.snapshot_id, data)
         if source.snapshot_id is None and source.paused:
-            return captured(copy_stopped(self.driver, self._installation(source), parent, data))
+            return capture_of_base(copy_stopped(self.driver, self._installation(source), parent, data))
         if source.snapshot_id is None and not down:
             return self._copy_serving(child, source, parent, data)
         return self._roll_forward(source, parent, down=down).into(data)
@@ -109,10 +109,10 @@ class Capturing:
         if source.snapshot_id is not None and source.target is None:
             base = snapshots.copy_data(self.driver, parent, source.snapshot_id, data)
             base.check_copy(data)
-            return standby_copy.captured_standby(base, data)
+            return standby_copy.finish_standby(base, data)
         if source.snapshot_id is None and not down:
             copy = standby_copy.copy_stopped_standby if source.paused else standby_copy.copy_running_standby
-            return standby_copy.captured_standby(copy(self.driver, self._installation(source), parent, data), data)
+            return standby_copy.finish_standby(copy(self.driver, self._installation(source), parent, data), data)
         return replace(self._roll_forward(source, parent, down=down), is_standby=True).into(data)
 
     def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:
@@ -137,7 +137,7 @@ class Capturing:
         """Copy a running server, or its newest snapshot if nothing was written since."""
         unchanged = _unchanged_since(parent)
         if unchanged is None:
-            return captured(copy_running(self.driver, parent, data))
+            return capture_of_base(copy_running(self.driver, parent, data))
         return self._copy_snapshot(child, source, unchanged, data)
 
     def _copy_snapshot(self, child: Server, source: Source, snapshot_id: str, data: Path) -> Capture:
@@ -147,7 +147,7 @@ class Capturing:
             return prepared
         base = snapshots.copy_data(self.driver, parent, snapshot_id, data)
         base.check_copy(data)
-        return captured(base)
+        return capture_of_base(base)
 
 
 def _unchanged_since(parent: ServicePaths) -> str | None:
@@ -175,7 +175,7 @@ def is_captured(paths: ServicePaths) -> bool:
 
 def is_prepared(paths: ServicePaths) -> bool:
     """Tell whether what was captured is a copy of a prepared snapshot, whose files are on disk."""
-    return PREPARED in capture_of(paths).facts
+    return PREPARED in read_capture(paths).facts
 
 
 def move_note(giver: ServicePaths, taker: ServicePaths) -> None:
@@ -201,7 +201,7 @@ def _is_of_this_boot(paths: ServicePaths) -> bool:
         return False
 
 
-def capture_of(paths: ServicePaths) -> Capture:
+def read_capture(paths: ServicePaths) -> Capture:
     """Return the record of the capture in a service's volume. Raises Failed when it is missing."""
     try:
         return msgspec.json.decode((paths.root / _NOTE).read_bytes(), type=Capture)

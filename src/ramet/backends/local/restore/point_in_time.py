@@ -9,7 +9,7 @@ from ramet.backends.interface.values import Capture
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
-from ramet.backends.local.restore.base_backup import Base, Stopwatch, captured, copy_stopped, facts_of
+from ramet.backends.local.restore.base_backup import Base, Stopwatch, capture_of_base, copy_stopped, facts_of
 from ramet.backends.local.restore.recovery_target import (
     LiveEnd,
     RecoveryEnd,
@@ -21,8 +21,8 @@ from ramet.backends.local.restore.recovery_target import (
 )
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
 from ramet.backends.local.restore.standby_copy import (
-    captured_standby,
     end_exactly,
+    finish_standby,
     live_end,
     place_histories,
     recovered_on,
@@ -160,7 +160,7 @@ class RollForward:
         if end.cut.first_excluded is not None:
             snapshots.copy_data(self.driver, self.parent, end.base_name, data)
             base.check_copy(data)
-            return Capture(None, captured_standby(base, data).facts | {"cut": end.cut.facts()})
+            return Capture(None, finish_standby(base, data).facts | {"cut": end.cut.facts()})
         segments = self._place(data, end, source, clock)
         if not self.paused and not self.down:
             end_exactly(data, base.facts.timeline, end.read_until)
@@ -187,7 +187,7 @@ class RollForward:
         return read_control_data(self.installation.program("pg_controldata"), self.parent.data)
 
     def _copy_stopped(self, data: Path) -> Capture:
-        return captured(copy_stopped(self.driver, self.installation, self.parent, data))
+        return capture_of_base(copy_stopped(self.driver, self.installation, self.parent, data))
 
     def _copy_base(self, data: Path, end: RecoveryEnd) -> Capture:
         """Copy a clean base backup that is the requested state: there is nothing to replay."""

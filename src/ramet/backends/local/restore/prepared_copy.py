@@ -10,13 +10,12 @@ import os
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import recovery, secured_copy, snapshots
-from ramet.backends.local.restore.base_backup import Base, captured
+from ramet.backends.local.restore.base_backup import Base, capture_of_base, facts_of
 from ramet.backends.local.restore.secured_copy import Secured
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.restore.spares import Spares
@@ -84,7 +83,7 @@ def _recover(
     instances.make_sockets(paths)
     installation = instances.installations.of(server.pg_major)
     place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, instances.account)
-    found = recovery.recovered(place, captured(base), timeout_seconds)
+    found = recovery.recover_data(place, capture_of_base(base), timeout_seconds)
     if isinstance(found, str):
         return found
     control, facts = found
@@ -134,7 +133,7 @@ def capture(
         return None
     _check_checkpoint(data, prepared if secured is None else secured)
     secured_copy.note(data.parent, secured)
-    facts: dict[str, Any] = captured(snapshots.base_of(paths, snapshot_id)).facts
+    facts = facts_of(snapshots.base_of(paths, snapshot_id))
     return Capture(None, {**facts, "clean": True, PREPARED: True, "last_commit_time": prepared.last_commit_time})
 
 

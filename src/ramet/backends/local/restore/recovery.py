@@ -47,11 +47,13 @@ def recover(place: SingleUser, capture: Capture, timeout_seconds: float) -> Prog
 
     Raises Failed when recovery fails, or stopped at another point.
     """
-    found = recovered(place, capture, timeout_seconds)
+    found = recover_data(place, capture, timeout_seconds)
     return Progress(None, found) if isinstance(found, str) else Progress(found[1])
 
 
-def recovered(place: SingleUser, capture: Capture, timeout_seconds: float) -> tuple[ControlData, dict[str, Any]] | str:
+def recover_data(
+    place: SingleUser, capture: Capture, timeout_seconds: float
+) -> tuple[ControlData, dict[str, Any]] | str:
     """Recover a data directory; return its control file and the verified facts, or the progress."""
     settings = recovery_settings(capture)
     leaves_timeline = capture.facts["timeline"] if settings else None

@@ -74,7 +74,7 @@ class LocalRestore:
         paths = self.instances.paths(child.service_id)
         parent = None if parent_id is None else self.instances.paths(parent_id)
         installation = self.instances.installations.of(child.pg_major)
-        return post_fork.examine(self.pool.driver, installation, paths, parent, capture.capture_of(paths))
+        return post_fork.examine(self.pool.driver, installation, paths, parent, capture.read_capture(paths))
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         paths = self.instances.paths(server.service_id)

@@ -136,8 +136,8 @@ def copy_stopped_standby(driver: Driver, installation: Installation, parent: Ser
     return base
 
 
-def captured_standby(base: Base, data: Path) -> Capture:
-    """Return the capture of a base backup of a standby, to which no WAL is added."""
+def finish_standby(base: Base, data: Path) -> Capture:
+    """Let recovery of a standby's base backup replay all of its WAL, and no other; return the capture."""
     files.write(data / RECOVERY_SIGNAL)
     return Capture(None, {**facts_of(base), **to_the_end(base.facts.end_lsn), **recovered_on(data)})
 
