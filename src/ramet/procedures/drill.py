@@ -32,6 +32,7 @@ from ramet.model.snapshot import base_for, rollable
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.capturing import capture_archived
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, boot, recover, release_holds, server_of, source_of
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
@@ -87,22 +88,10 @@ class Drill(Steps):
         name = server_of(service).archive_name
         return Next("capture", replace(work.state, base_backup_id=base.id, archive_name=name, target=target))
 
-    def _capture_archived(self, work: Work[DrillState]) -> Outcome:
-        state = work.state
-        service = self.tools.service(work.subject)
-        service = replace(
-            service, archived_as=state.archive_name or service.archived_as, pg_major=state.pg_major or service.pg_major
-        )
-        source = source_of(service, None, state.target, state.base_backup_id)
-        progress = self.tools.backend.archive.fetch(self._server(work), source, PATIENCE_SECONDS)
-        if progress is not None:
-            return Wait(0, progress)
-        captured = self.tools.backend.restore.capture(self._server(work), source)
-        return Wait(0.2) if captured is None else Next("recover", replace(work.state, capture=captured))
-
     def capture(self, work: Work[DrillState]) -> Outcome:
         if work.state.is_off_host:
-            return self._capture_archived(work)
+            archived = capture_archived(self.tools, work.state, work.subject, self._server(work))
+            return archived if isinstance(archived, Wait) else Next("recover", replace(work.state, capture=archived))
         source = source_of(self.tools.service(work.subject), work.state.base_id, work.state.target)
         captured = self.tools.backend.restore.capture(self._server(work), source)
         if captured is None:

@@ -21,14 +21,11 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.values import Capture, Server
-from ramet.errors import Failed
-from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
-from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, newest
+from ramet.model.snapshot import SnapshotKind, newest
 from ramet.operations.procedure import Next, NoState, Outcome, Wait, Work
+from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.servers import (
-    PATIENCE_SECONDS,
     Creation,
     boot,
     finish,
@@ -36,7 +33,6 @@ from ramet.procedures.servers import (
     recover,
     release_holds,
     repeats_from,
-    source_of,
     submit_preparation,
     submit_snapshot,
 )
@@ -53,7 +49,7 @@ class Fork(Creation):
     undo_capture = Creation.destroy
 
     def capture(self, work: Work[ForkState]) -> Outcome:
-        found = self.captured(work, self.tools.server(work), self.neutralizes(work))
+        found = capture_parent(self.tools, work.state, self.tools.server(work), self.neutralizes(work))
         if isinstance(found, Wait):
             return found
         captured, base = found
@@ -68,56 +64,6 @@ class Fork(Creation):
     def neutralizes(self, work: Work[ForkState]) -> bool | None:
         """Return how the copy will be secured as soon as it runs; None: not at once."""
         return work.state.quiet
-
-    def captured(
-        self, work: Work[ForkState], server: Server, neutralize: bool | None = None
-    ) -> tuple[Capture, Snapshot | None] | Wait:
-        """Copy what was asked for into the volume of `server`; return the base snapshot with it, None without one."""
-        if work.state.base_backup_id is not None:
-            return self._captured_archived(work, server)
-        base = self._base(work)
-        if isinstance(base, Wait):
-            return base
-        parent = self.tools.service(work.state.parent_id)
-        source = source_of(parent, base.id if base else None, work.state.target, neutralize=neutralize)
-        progress = self.tools.backend.copies.make(server, source)
-        if progress is not None:
-            return Wait(0.2, progress)
-        captured = self.tools.backend.restore.capture(server, source)
-        return Wait(0.1, "the parent's server is not serving") if captured is None else (captured, base)
-
-    def _captured_archived(self, work: Work[ForkState], server: Server) -> tuple[Capture, None] | Wait:
-        parent = self.tools.service(work.state.parent_id)
-        named = work.state.archive_name or parent.archived_as  # the parent may have been upgraded since
-        parent = replace(parent, archived_as=named, pg_major=server.pg_major)
-        source = source_of(parent, None, work.state.target, work.state.base_backup_id)
-        progress = self.tools.backend.archive.fetch(server, source, PATIENCE_SECONDS)
-        if progress is not None:
-            return Wait(0, progress)
-        captured = self.tools.backend.restore.capture(server, source)
-        return Wait(0.1) if captured is None else (captured, None)
-
-    def _base(self, work: Work[ForkState]) -> Snapshot | Wait | None:
-        """Return the snapshot to start from; None for a fork of now; a Wait while it is being taken.
-
-        Raises Failed when the one that was chosen is gone, and no earlier one leads to the target.
-        """
-        if work.state.strategy is ForkStrategy.NOW:
-            return None
-        parent_id, wanted, target = work.state.parent_id, work.state.base_id, work.state.target
-        with self.tools.store.read() as tx:
-            is_on_its_way = under_way(tx, parent_id, ProcedureName.SNAPSHOT)
-            known = snapshots.list_snapshots(tx, parent_id)
-        base = newest(known) if wanted is None else next((one for one in known if one.id == wanted), None)
-        if base is None and target is not None:
-            base = base_for(known, target)
-        if base is None and wanted is not None and not is_on_its_way:
-            raise Failed(
-                "SNAPSHOT_LOST",
-                f"Snapshot {wanted} of service {parent_id} could not be taken, or is gone",
-                "Look at its operations, then fork once more.",
-            )
-        return base or Wait(0.02, "a snapshot of the parent")
 
     def recover(self, work: Work[ForkState]) -> Outcome:
         return recover(self.tools, work, self.tools.server(work))
@@ -137,7 +83,7 @@ class Fork(Creation):
 
     def publish(self, work: Work[ForkState]) -> Outcome:
         def record(tx: sa.Connection) -> None:
-            finish(tx, work, ready_at=self.tools.clock(), report=_report(work.state))
+            finish(tx, work, ready_at=self.tools.clock(), report=report_of(work.state))
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
             submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
             _prepare_next_fork(tx, work.state)
@@ -155,7 +101,3 @@ def _prepare_next_fork(tx: sa.Connection, state: ForkState) -> None:
     base = newest(snapshots.list_snapshots(tx, state.parent_id))
     if base is not None:
         submit_preparation(tx, state.parent_id, base.id)
-
-
-def _report(state: ForkState) -> dict[str, Any]:
-    return {"capture": state.captured().facts, "recovery": state.recovery, "neutralised": state.neutralised}

@@ -40,7 +40,7 @@ from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
-from ramet.procedures.fork import Fork
+from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.replicas import stop_replicas, submit_for_set
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
@@ -72,7 +72,7 @@ class RestoreInPlace(Steps):
     name = ProcedureName.RESTORE
 
     def capture(self, work: Work[RestoreState]) -> Outcome:
-        found = Fork(self.tools).captured(work, self._copy(work))
+        found = capture_parent(self.tools, work.state, self._copy(work))
         if isinstance(found, Wait):
             return found
         captured, base = found
@@ -312,9 +312,5 @@ def _fork_columns(state: RestoreState) -> dict[str, Any]:
         "fork_target_time": state.target_text,
         "origin_snapshot_id": state.base_id,
         "data_time": state.data_time,
-        "report": {
-            "capture": state.captured().facts,
-            "recovery": state.recovery,
-            "neutralised": state.neutralised,
-        },
+        "report": report_of(state),
     }

@@ -34,6 +34,7 @@ from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import Status
 from ramet.model.upgrade import compared
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.capturing import report_of
 from ramet.procedures.fork import Fork
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
@@ -192,6 +193,4 @@ class TryUpgrade(Fork):
 def _stored(state: TryUpgradeState, *, is_kept: bool = False) -> dict[str, Any]:
     """Return what is stored with the fork."""
     found = {"upgrade": {**state.report, "seconds": state.seconds}}
-    if not is_kept:
-        return found
-    return {"capture": state.captured().facts, "recovery": state.recovery, "neutralised": state.neutralised, **found}
+    return {**report_of(state), **found} if is_kept else found
