@@ -11,6 +11,7 @@ from ramet.console.views.fork_report import report_view
 from ramet.control.fork_reports import ForkReport, fork_report
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
+from ramet.model.fork_report import fork_facts
 from ramet.model.timestamps import rfc3339
 from tests.console.visitor import Visitor
 from tests.worlds import make_world
@@ -30,12 +31,13 @@ def _report(tmp_path: Path, request: ForkRequest, **facts: Any) -> ForkReport:
     fork = world.fork(world.create(), request)
     report = fork_report(world.plane, world.project.id, fork.id)
     world.store.close()
-    ready_at = fork.created_at + timedelta(seconds=0.25)
-    return replace(report, service=with_changes(fork, ready_at=ready_at), facts={**report.facts, **facts})
+    made = with_changes(fork, ready_at=fork.created_at + timedelta(seconds=0.25))
+    return replace(report, service=made, facts=fork_facts({**(fork.report or {}), **facts}))
 
 
 def test_a_point_in_time_report_names_the_last_transaction_included_and_the_first_left_out(tmp_path: Path) -> None:
-    report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery={"wal_replayed_bytes": 2e6})
+    recovery = {"wal_replayed_bytes": 2_000_000}
+    report = _report(tmp_path, ForkRequest(ForkStrategy.NOW), capture=_CAPTURE, recovery=recovery)
     origin = with_changes(report.origin, strategy="PITR", target_time="2026-01-01T12:30:00+02:00")
     view = report_view(replace(report, origin=origin, step_seconds={"capture": 0.05, "recover": 0.1}))
     assert view.restore_point == "Everything committed at or before 2026-01-01T10:30:00.000000Z."

@@ -95,7 +95,7 @@ def test_a_fork_of_a_time_that_only_the_archive_has_contains_what_was_committed_
     fork = archiving.fork(shop, at(committed(archiving, shop, "one")))
     assert archiving.backend.values(fork.id) == ["one"]
     report = fork_reports.fork_report(archiving.plane, archiving.project.id, fork.id)
-    assert report.facts["capture"]["archive"]["base_backup"]
+    assert report.facts.capture.archive is not None
     assert "SHA-256" in fork_reports.checks_of(report)[0]
 
 

@@ -9,6 +9,7 @@ from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.timestamps import rfc3339
+from ramet.store.services import update_service
 from tests.worlds import World
 
 
@@ -30,6 +31,17 @@ def test_the_report_tells_that_statistics_were_collected_after_ready(world: Worl
     assert [one.remedy for one in report.not_carried_over if one.what == "cumulative statistics"] == [
         "ANALYZE ran: collected."
     ]
+
+
+def test_the_report_of_a_fork_that_an_operator_made_from_the_archive_shows_no_download(world: World) -> None:
+    fork = world.fork(world.create())
+    stored = fork.report or {}
+    stored = {**stored, "capture": {**stored["capture"], "archive": {"base_backup": "20260101T000000"}}}
+    with world.store.write() as tx:
+        update_service(tx, fork.id, report=stored)
+    report = report_shape(fork_report(world.plane, world.project.id, fork.id))
+    assert report.archive is None
+    assert not any("SHA-256" in check for check in report.checks)
 
 
 def test_what_is_no_fork_has_no_report(world: World) -> None:

@@ -1,12 +1,12 @@
 """Fork reports: what a fork was created from, and how long each step took."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import parse_target_time
+from ramet.model.fork_report import ForkFacts, fork_facts
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Origin, Service, status_of
 from ramet.model.snapshot import Snapshot
@@ -20,7 +20,7 @@ class ForkReport:
 
     service: Service
     origin: Origin
-    facts: dict[str, Any]
+    facts: ForkFacts
     base: Snapshot | None
     step_seconds: dict[str, float]
 
@@ -55,7 +55,7 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
     for event in events:
         if event.outcome == "DONE":  # more than once where a server was killed and started again
             seconds[event.step] = seconds.get(event.step, 0.0) + event.seconds
-    return ForkReport(service, origin, service.report or {}, base, seconds)
+    return ForkReport(service, origin, fork_facts(service.report or {}), base, seconds)
 
 
 def has_fork_report(service: Service) -> bool:
@@ -63,18 +63,12 @@ def has_fork_report(service: Service) -> bool:
     return service.origin is not None and "capture" in (service.report or {})
 
 
-def cut_of(report: ForkReport) -> dict[str, Any]:
-    """Return the last transaction in the fork and the first one after it; empty while they are not known."""
-    return report.facts["capture"].get("cut") or report.facts.get("cut") or {}
-
-
 def left_behind(report: ForkReport) -> list[LeftBehind]:
     """Return what the fork does not have of its parent."""
-    found = []
-    tables = report.facts.get("unlogged_tables", [])
-    if tables and not report.facts["capture"].get("clean", False):
-        found.append(LeftBehind("rows of unlogged tables", tables, "They are empty; fill them again."))
-    statistics = report.facts.get("statistics")
+    found, facts = [], report.facts
+    if facts.unlogged_tables and not facts.capture.clean:
+        found.append(LeftBehind("rows of unlogged tables", facts.unlogged_tables, "They are empty; fill them again."))
+    statistics = facts.statistics
     remedy = "ANALYZE runs in the background." if statistics is None else f"ANALYZE ran: {statistics}."
     found.append(LeftBehind("cumulative statistics", [], remedy))
     found.append(LeftBehind("replication slots", [], "They stay with the parent."))
@@ -83,26 +77,28 @@ def left_behind(report: ForkReport) -> list[LeftBehind]:
 
 def checks_of(report: ForkReport) -> list[str]:
     """Return sentences that say what was verified before the fork was READY."""
-    captured, recovered = report.facts["capture"], report.facts["recovery"]
-    if "checks" in captured:
-        return list(captured["checks"])
-    archive = captured.get("archive")
-    checks = [] if archive is None else [f"Each part of base backup {archive['base_backup']} had its SHA-256 checksum."]
+    captured, recovered = report.facts.capture, report.facts.recovery
+    if captured.checks is not None:
+        return captured.checks
+    archive = captured.archive
+    checks = []
+    if archive is not None and archive.url is not None:
+        checks.append(f"Each part of base backup {archive.base_backup} had its SHA-256 checksum.")
     checks += ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
-    if captured.get("clean"):
+    if captured.clean:
         return [*checks, "The parent's server was shut down cleanly, before and after the copy."]
-    cut = captured.get("cut")
+    cut = captured.cut
     if cut is None:
-        return [*checks, f"Recovery reached the end of the copy at {captured.get('end_lsn', 'its end')}."]
-    if cut["first_excluded"] is None:
+        return [*checks, f"Recovery reached the end of the copy at {captured.end_lsn or 'its end'}."]
+    if cut.first_excluded is None:
         where = "the parent's WAL" if archive is None else "the off-host archive"
         return [*checks, f"Recovery reached the last transaction in {where}."]
     target = "" if report.origin.target_time is None else rfc3339(parse_target_time(report.origin.target_time))
-    excluded, last = recovered.get("first_excluded_time"), recovered.get("last_commit_time")
+    excluded, last = recovered.first_excluded_time, recovered.last_commit_time
     latest = f"The last transaction in the fork was committed at {last}, not after {target}."
     return [
         *checks,
         f"Recovery stopped before the transaction of {excluded}, which ended after {target}.",
         latest if last else f"No commit was replayed: the WAL between the snapshot and {target} contains none.",
-        f"The fork is on its own timeline, {recovered.get('timeline')}.",
+        f"The fork is on its own timeline, {recovered.timeline}.",
     ]

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from msgspec.structs import astuple, replace
 
 from ramet.model.fork import ForkStrategy
+from ramet.model.fork_report import fork_facts
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
 from ramet.model.service import Service
@@ -138,8 +139,8 @@ def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, 
     fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
     query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None), service.c.unclaimed.is_(False))
     reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
-    captures = [report["capture"] for report in reports if report]
-    return [(facts["timeline"], facts["end_lsn"]) for facts in captures if "end_lsn" in facts]
+    captures = [fork_facts(report).capture for report in reports if report]
+    return [(one.timeline, one.end_lsn) for one in captures if one.timeline is not None and one.end_lsn is not None]
 
 
 def gaps_column(gaps: Sequence[Gap]) -> list[Any] | None:

@@ -1,8 +1,7 @@
 """Forks: the request, its dry run, and the report of what a fork holds."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from litestar import Response
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
@@ -30,6 +29,7 @@ from ramet.api.shapes import service_shape
 from ramet.control import fork_estimates, fork_reports, forks
 from ramet.control.requests import ForkRequest
 from ramet.model.environment import Environment
+from ramet.model.fork_report import CaptureFacts, Cut, Download, Mark, RecoveryFacts
 from ramet.warm_forks import claims
 
 DryRun = Annotated[
@@ -128,8 +128,8 @@ def _planned_download(plan: forks.ForkPlan, estimate: fork_estimates.Estimate) -
 def report_shape(report: fork_reports.ForkReport) -> ForkReport:
     """Return what clients see of a report."""
     service, origin = report.service, report.origin
-    captured, recovered = report.facts["capture"], report.facts["recovery"]
-    cut = fork_reports.cut_of(report)
+    captured, recovered = report.facts.capture, report.facts.recovery
+    cut = report.facts.known_cut or Cut()
     ready_at = service.ready_at
     return ForkReport(
         service_id=service.id,
@@ -138,46 +138,47 @@ def report_shape(report: fork_reports.ForkReport) -> ForkReport:
         strategy=origin.strategy,
         requested_target=origin.target_time,
         base=_base(report),
-        archive=_download(captured.get("archive")),
+        archive=_download(captured.archive),
         wal=_wal(captured, recovered),
-        timeline=recovered.get("timeline", 1),
-        last_included=_mark(cut.get("last_included")),
-        first_excluded=_mark(cut.get("first_excluded")),
-        excluded_with_earlier_time=cut.get("behind_with_earlier_time", []),
-        size_bytes=captured.get("size_bytes", 0),
+        timeline=recovered.timeline or 1,
+        last_included=_mark(cut.last_included),
+        first_excluded=_mark(cut.first_excluded),
+        excluded_with_earlier_time=cut.behind_with_earlier_time,
+        size_bytes=captured.size_bytes,
         total_seconds=None if ready_at is None else round((ready_at - service.created_at).total_seconds(), 6),
         steps=[StepSeconds(step, seconds) for step, seconds in report.step_seconds.items()],
-        phases=captured.get("seconds", {}),
-        neutralised=report.facts["neutralised"],
+        phases=captured.seconds,
+        neutralised=report.facts.neutralised,
         not_carried_over=[NotCarriedOver(one.what, one.names, one.remedy) for one in fork_reports.left_behind(report)],
         checks=fork_reports.checks_of(report),
     )
 
 
 def _base(report: fork_reports.ForkReport) -> BaseSnapshot:
-    captured, base = report.facts["capture"], report.base
+    base = report.base
     kind = None if base is None else base.kind
-    return BaseSnapshot(report.origin.snapshot_id, captured.get("base_time", ""), kind)
+    return BaseSnapshot(report.origin.snapshot_id, report.facts.capture.base_time or "", kind)
 
 
-def _download(facts: dict[str, Any] | None) -> ArchiveDownload | None:
-    return None if facts is None else msgspec.convert(facts, ArchiveDownload)
+def _download(done: Download | None) -> ArchiveDownload | None:
+    if done is None or done.url is None:
+        return None
+    return ArchiveDownload(done.url, done.base_backup, done.downloaded_bytes, done.seconds)
 
 
-def _wal(captured: dict[str, Any], recovered: dict[str, Any]) -> WalRange:
-    segments = captured.get("segments") or [None]
-    end_lsn = captured.get("end_lsn", "0/0")
+def _wal(captured: CaptureFacts, recovered: RecoveryFacts) -> WalRange:
+    segments = captured.segments
     return WalRange(
-        first_segment=segments[0],
-        last_segment=segments[-1],
-        start_lsn=captured.get("start_lsn", "0/0"),
-        stop_lsn=recovered.get("stop_lsn", end_lsn),
-        replayed_bytes=recovered.get("wal_replayed_bytes", 0),
+        first_segment=segments[0] if segments else None,
+        last_segment=segments[-1] if segments else None,
+        start_lsn=captured.start_lsn or "0/0",
+        stop_lsn=recovered.stop_lsn or captured.end_lsn or "0/0",
+        replayed_bytes=recovered.wal_replayed_bytes,
     )
 
 
-def _mark(mark: dict[str, Any] | None) -> TransactionMark | None:
-    return None if mark is None else TransactionMark(mark["xid"], mark["lsn"], mark["time"])
+def _mark(mark: Mark | None) -> TransactionMark | None:
+    return None if mark is None else TransactionMark(mark.xid, mark.lsn, mark.time)
 
 
 forks_router = router_of(__name__)

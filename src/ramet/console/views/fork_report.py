@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ramet.console.views.format import bytes_text, counted
 from ramet.console.views.operation_steps import step_title
-from ramet.control.fork_reports import ForkReport, checks_of, cut_of, left_behind
+from ramet.control.fork_reports import ForkReport, checks_of, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time
+from ramet.model.fork_report import Cut, Mark
 from ramet.model.neutralized import listed, neutralized_lines
 from ramet.model.procedures import ProcedureName
 from ramet.model.timestamps import rfc3339
@@ -45,7 +45,7 @@ def report_view(report: ForkReport) -> ReportView:
     return ReportView(
         _restore_point(report),
         list(_contents(report)),
-        list(neutralized_lines(report.facts["neutralised"])),
+        list(neutralized_lines(report.facts.neutralised)),
         [(_sentence(one.what), f"{listed(one.names)} {one.remedy}".strip()) for one in left_behind(report)],
         _shares(report.step_seconds, total_seconds),
         total_seconds,
@@ -65,25 +65,28 @@ def _restore_point(report: ForkReport) -> str:
 
 
 def _contents(report: ForkReport) -> Iterable[tuple[str, str]]:
-    cut, captured, recovered = cut_of(report), report.facts["capture"], report.facts["recovery"]
-    if last := cut.get("last_included"):
-        yield "Last transaction included", _mark(last)
-    if first := cut.get("first_excluded"):
-        yield "First transaction left out", _mark(first)
-    elif cut:
-        yield "First transaction left out", "none: nothing had been committed after it"
-    if behind := cut.get("behind_with_earlier_time"):
+    captured, recovered = report.facts.capture, report.facts.recovery
+    if report.facts.known_cut is not None:
+        yield from _borders(report.facts.known_cut)
+    if captured.base_time is not None:
+        kind = "the snapshot" if report.origin.snapshot_id else "a copy"
+        yield "Base", f"{kind} taken {captured.base_time}, {bytes_text(captured.size_bytes)}"
+    if recovered.wal_replayed_bytes:
+        start, stop = captured.start_lsn or "the start", recovered.stop_lsn or "the end"
+        yield "Replayed", f"{bytes_text(recovered.wal_replayed_bytes)} of WAL, from {start} to {stop}"
+    if recovered.timeline is not None:
+        yield "Timeline", str(recovered.timeline)
+
+
+def _borders(cut: Cut) -> Iterable[tuple[str, str]]:
+    if cut.last_included is not None:
+        yield "Last transaction included", _mark(cut.last_included)
+    nothing = "none: nothing had been committed after it"
+    yield "First transaction left out", nothing if cut.first_excluded is None else _mark(cut.first_excluded)
+    if behind := cut.behind_with_earlier_time:
         several = counted(len(behind), "transaction")
         numbers = listed([str(xid) for xid in behind])
         yield "Also left out", f"{several} with an earlier commit time but a later position in the WAL: {numbers}"
-    if base_time := captured.get("base_time"):
-        kind = "the snapshot" if report.origin.snapshot_id else "a copy"
-        yield "Base", f"{kind} taken {base_time}, {bytes_text(captured.get('size_bytes'))}"
-    if replayed := recovered.get("wal_replayed_bytes"):
-        stop = recovered.get("stop_lsn", "the end")
-        yield "Replayed", f"{bytes_text(replayed)} of WAL, from {captured.get('start_lsn', 'the start')} to {stop}"
-    if timeline := recovered.get("timeline"):
-        yield "Timeline", str(timeline)
 
 
 def _shares(step_seconds: Mapping[str, float], total_seconds: float) -> list[StepShare]:
@@ -105,8 +108,8 @@ def shares_of(parts: Mapping[str, float]) -> list[StepShare]:
     return shares
 
 
-def _mark(mark: Mapping[str, Any]) -> str:
-    return f"{mark['xid']}, committed {mark['time']}, at {mark['lsn']}"
+def _mark(mark: Mark) -> str:
+    return f"{mark.xid}, committed {mark.time}, at {mark.lsn}"
 
 
 def _sentence(text: str) -> str:
