@@ -157,7 +157,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     )
     restore = _restore_settings(settings, backend.host.volume_type())
     plane = Plane(store, backend, placement, key, worker.wake, utc_now, restore, authority=backend.authority)
-    plane = replace(plane, give_way=partial(give_way, plane))
+    plane = replace(plane, give_way=partial(give_way, plane), standby_sources=settings.standby_sources)
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, _document)

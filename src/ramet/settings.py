@@ -94,6 +94,10 @@ def _read_networks(text: str) -> tuple[str, ...]:
     return tuple(str(ipaddress.ip_network(part.strip())) for part in text.split(","))
 
 
+def _read_hosts(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(read_host(part.strip()) for part in text.split(","))
+
+
 def _read_egress(text: str) -> str:
     return text if text in ("allow", "deny") else ",".join(_read_networks(text))
 
@@ -122,6 +126,7 @@ _POOLER_IMAGE = _matching("the name of an image", r"[^\s]+")
 _EGRESS = _Kind("allow, deny, or networks with commas between them, for example 10.0.0.0/8", _read_egress)
 _CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
+_HOSTS = _Kind("none, or host names and addresses with commas between them", _read_hosts)
 _NETWORKS = _Kind("addresses or networks with commas between them, for example 127.0.0.1,10.0.0.0/8", _read_networks)
 _EXTENSIONS = _Kind("names with commas between them, for example vector,timescaledb", _read_names)
 _VARIABLES = {"has_limits": "RAMET_LIMITS"}
@@ -215,6 +220,11 @@ class Settings:
         Path | None,
         _DIRECTORY,
         "directory whose subdirectories have the archived WAL of servers that services follow; by default none",
+    ] = None
+    standby_sources: Annotated[
+        tuple[str, ...] | None,
+        _HOSTS,
+        "hosts that services may follow as a standby: their superusers can run programs on this one; by default any",
     ] = None
     worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[

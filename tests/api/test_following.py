@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
 from ramet.store import metrics
-from tests.api.world import World
+from tests.api.world import World, open_world
 
 BODY = {
     "name": "shop",
@@ -184,6 +185,20 @@ def test_a_slot_and_an_archive_that_cannot_be_are_refused(world: World, fields: 
     answer = world.post(path_of(world), {**BODY, **fields})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
     assert wrong in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("trusted", "code"),
+    [(None, None), (("db.example", "other"), None), (("other",), "SOURCE_NOT_TRUSTED"), ((), "SOURCE_NOT_TRUSTED")],
+)
+def test_only_servers_that_the_operator_trusts_are_followed_as_a_standby(
+    tmp_path: Path, trusted: tuple[str, ...] | None, code: str | None
+) -> None:
+    for world in open_world(tmp_path, standby_sources=trusted):
+        for method, expected in (("PHYSICAL", code), ("LOGICAL", None)):
+            answer = world.post(path_of(world), {**BODY, "method": method}).json()
+            assert answer.get("code") == expected, answer
+            assert expected is None or "RAMET_STANDBY_SOURCES" in answer["details"]
 
 
 def test_an_archive_that_this_host_does_not_have_is_refused(world: World) -> None:

@@ -130,13 +130,14 @@ class World:
         return self.look(service)
 
 
-def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
-    """Make a world whose store is in `folder`, or at `url`; a generator, for a fixture."""
+def open_world(folder: Path, url: str | None = None, **settings: Any) -> Iterator[World]:
+    """Make a world whose store is in `folder`, or at `url`; a generator, for a fixture. `settings` are the plane's."""
     clock = Clock()
     store = open_store(url or f"sqlite:///{folder}/ramet.db")
     keep_audit(store, b"k" * 32, clock)
     backend = MemoryBackend(clock=clock)
-    plane = Plane(store, backend, Placement("local", "localhost", range(15432, 15832)), b"k" * 32, clock=clock)
+    placement = Placement("local", "localhost", range(15432, 15832))
+    plane = Plane(store, backend, placement, b"k" * 32, clock=clock, **settings)
     projects = Projects(store, clock)
     tools = Tools(store, backend, clock, rest=timedelta(0), preparation_rest=timedelta(0))
     worker = Worker(store, all_procedures(tools, timedelta(days=7)))

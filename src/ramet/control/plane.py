@@ -45,7 +45,7 @@ class Plane:
     the verbs work; None: Ramet itself. `authority` is the certificate, as PEM, that the certificates of all endpoints
     are of; "" where there is no such one. `give_way` is asked in a transaction for which the host lacks room for so
     many servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that
-    are nobody's yet exist, too.
+    are nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
     """
 
     store: Store
@@ -59,6 +59,7 @@ class Plane:
     authority: str = ""
     give_way: Callable[[sa.Connection, int, int], Yielded] = nobody_gives_way
     sees_unclaimed: bool = False
+    standby_sources: tuple[str, ...] | None = None
 
     def on_behalf_of(self, key: ApiKey | None) -> "Plane":
         """Return the context for the requests of a key."""

@@ -74,6 +74,7 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     _check_replication(request)
     if request.method is FollowMethod.LOGICAL:
         return FollowPlan(source, *plan_logical(plane, source, request.password, wanted, request.create.pg_major))
+    _check_is_trusted(plane, source)
     facts, host = plane.backend.followers.examine(source, request.password, request.archive)
     findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot, pg_major=request.create.pg_major)
     if host.has_version:
@@ -166,6 +167,16 @@ def _operation(plan: FollowPlan, sealed: str) -> tuple[ProcedureName, FollowStat
     return ProcedureName.FOLLOW_LOGICAL, ImportState(
         snapshot_id=snapshot_id, source=plan.source, facts=facts, owners=True, sealed=sealed, report=report
     )
+
+
+def _check_is_trusted(plane: Plane, source: SourceAddress) -> None:
+    """Raise Invalid for a server whose superusers the operator has not trusted with this host: a standby obeys them."""
+    if plane.standby_sources is not None and source.host not in plane.standby_sources:
+        raise Invalid(
+            "SOURCE_NOT_TRUSTED",
+            f"{source.host} is none of the servers that services may follow here with the method PHYSICAL",
+            "The operator of Ramet names it in RAMET_STANDBY_SOURCES. Or use LOGICAL, or import the database.",
+        )
 
 
 def _check_replication(request: FollowRequest) -> None:
