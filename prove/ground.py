@@ -16,7 +16,7 @@ from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.control import services
 from ramet.control.duties.snapshots import ScheduledSnapshots
-from ramet.control.forks import fork_service
+from ramet.control.forks import fork_services
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
@@ -81,7 +81,7 @@ class Ground:
     def fork(self, parent: Running, request: ForkRequest) -> Running:
         """Return a fork, READY."""
         begun = time.monotonic()
-        return self._await(begun, fork_service(self.plane, self.project_id, parent.service.id, request))
+        return self._await(begun, fork_services(self.plane, self.project_id, parent.service.id, request, 1)[0])
 
     def resume(self, running: Running) -> Running:
         """Resume a paused service, and wait until it is READY."""

@@ -8,7 +8,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import services
 from ramet.control.duties.health import Health
 from ramet.control.duties.storage_guard import StorageGuard
-from ramet.control.forks import fork_service
+from ramet.control.forks import fork_services
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
@@ -89,6 +89,13 @@ class World:
         sets = [each for service in alive for each in service.replica_sets if each.failed_at is None]
         owned = {service.id for service in alive} | {node.id for each in sets for node in each.nodes}
         return sorted(set(self.backend.volumes) - owned)
+
+
+def fork_service(
+    plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
+) -> Accepted:
+    """Accept one fork."""
+    return fork_services(plane, project_id, service_id, request, 1, idempotency_key)[0]
 
 
 def make_world(directory: Path, backend: MemoryBackend | None = None, kind: type[Worker] = Worker) -> World:

@@ -8,7 +8,6 @@ from playwright.sync_api import BrowserContext, expect
 
 from harness.waiting import eventually
 from ramet.console.views.notices import NOTICED, ends_soon, notice_of
-from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.model.events import Event, EventType
@@ -16,6 +15,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.store import events, services
 from tests.console.browsers import enter
 from tests.console.visitor import Visitor
+from tests.worlds import fork_service
 
 _NEW = '<span class="tag new">new</span>'
 

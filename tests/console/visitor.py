@@ -8,7 +8,6 @@ import httpx
 
 from harness.waiting import eventually
 from ramet.control import replica_sets, services
-from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.control.services import stop_service
 from ramet.model.fork import ForkStrategy
@@ -16,6 +15,7 @@ from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from tests.audited import check_audited
 from tests.cli.world import World
+from tests.worlds import fork_service
 
 _INPUT = re.compile(r'<input[^>]*name="(?P<name>[^"]+)"[^>]*value="(?P<value>[^"]*)"')
 

@@ -21,7 +21,7 @@ from ramet.operations.worker import Worker
 from ramet.store import services as rows
 from ramet.store.tables import operation, snapshot
 from tests import procedure_laws as laws
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 MICROSECOND = timedelta(microseconds=1)
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
@@ -262,7 +262,7 @@ def test_the_archive_of_a_deleted_service_expires_with_the_window(archiving: Wor
 
 
 def test_nothing_expires_while_a_fork_needs_it(archiving: World, deleted: Service) -> None:
-    accepted = forks.fork_service(
+    accepted = fork_service(
         archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
     )
     discard_old_archives(archiving.plane, timedelta(days=30), lambda: datetime.now(UTC) + timedelta(days=31))
@@ -273,7 +273,7 @@ def test_nothing_expires_while_a_fork_needs_it(archiving: World, deleted: Servic
 def test_an_archive_that_is_away_during_the_download_shows_in_the_operation(
     archiving: World, deleted: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accepted = forks.fork_service(
+    accepted = fork_service(
         archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
     )
     fetch, answers = archiving.backend.archive.fetch, list[str | None]()
@@ -293,7 +293,7 @@ def test_an_archive_that_is_away_during_the_download_shows_in_the_operation(
 def test_a_capture_from_the_archive_may_run_twice(
     archiving: World, deleted: Service, rewrite: Callable[[Procedure, str], Procedure]
 ) -> None:
-    accepted = forks.fork_service(
+    accepted = fork_service(
         archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
     )
     rewritten = laws.rewritten(archiving.procedures, "fork", lambda procedure: rewrite(procedure, "capture"))
@@ -308,7 +308,7 @@ def test_a_capture_from_the_archive_may_run_twice(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_fork_from_the_archive_that_fails_leaves_nothing(archiving: World, deleted: Service, after: bool) -> None:
-    accepted = forks.fork_service(
+    accepted = fork_service(
         archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
     )
     rewritten = laws.rewritten(

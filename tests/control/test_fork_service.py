@@ -6,7 +6,6 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.control import restore, services
-from ramet.control.forks import fork_service
 from ramet.control.placement import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
@@ -17,7 +16,7 @@ from ramet.model.service import Service, status_of
 from ramet.model.size import Size
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 NOW = ForkRequest(ForkStrategy.NOW)
 

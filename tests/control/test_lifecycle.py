@@ -12,7 +12,6 @@ from ramet.control.duties import retention
 from ramet.control.duties.health import Health
 from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.duties.upgrades import Upgrades
-from ramet.control.forks import fork_service
 from ramet.control.operations import list_operations
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -32,7 +31,7 @@ from ramet.model.status import Status
 from ramet.operations.worker import Worker
 from tests import procedure_laws as laws
 from tests.control.duties.test_snapshots import known_snapshots
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 
 def status(world: World, service: Service) -> Status:

@@ -4,13 +4,12 @@ import pytest
 
 from ramet.api.routes.forks import report_shape
 from ramet.control.fork_reports import fork_report
-from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.timestamps import rfc3339
 from ramet.store.services import update_service
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 
 def test_a_fork_has_a_report_of_its_strategy_target_and_steps(world: World) -> None:

@@ -9,7 +9,6 @@ import pytest
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import restore, services
 from ramet.control.duties.snapshots import ScheduledSnapshots
-from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot
@@ -21,7 +20,7 @@ from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import rfc3339
 from ramet.store import snapshots
-from tests.worlds import World, make_world
+from tests.worlds import World, fork_service, make_world
 
 SECOND = timedelta(seconds=1)
 

@@ -8,14 +8,14 @@ from ramet.control import restore
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.fork_estimates import estimate_fork
-from ramet.control.forks import fork_service, plan_fork
+from ramet.control.forks import plan_fork
 from ramet.control.requests import ForkRequest
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.store import operations, snapshots
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.addresses import planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
 from ramet.control.duties.health import Health
-from ramet.control.forks import fork_service
 from ramet.control.high_availability import set_ha
 from ramet.control.plane import utc_now
 from ramet.control.replication import set_wal_level
@@ -37,7 +36,7 @@ from ramet.operations.procedure import Outcome, Procedure, Step, Undo, Work
 from ramet.operations.worker import Worker
 from ramet.store import services
 from tests.recovery.losses import lose_and_recover
-from tests.worlds import World, make_world
+from tests.worlds import World, fork_service, make_world
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
 NOWHERE = "[*]"

@@ -15,7 +15,6 @@ from ramet.app import Runtime, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import services
 from ramet.control.duties.sampling import Sampling
-from ramet.control.forks import fork_service
 from ramet.control.plane import utc_now
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -25,6 +24,7 @@ from ramet.model.metrics import SERIES, key_of
 from ramet.settings import load_settings, make_data_dir
 from ramet.store import services as rows
 from tests.stores import open_store
+from tests.worlds import fork_service
 
 TOKEN = "operator-token-of-this-test"
 _LABELS = {"ramet_connections": {"state": "idle"}, "ramet_transactions_total": {"outcome": "commit"}}

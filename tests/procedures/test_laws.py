@@ -14,7 +14,6 @@ from ramet.control.addresses import planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
-from ramet.control.forks import fork_service
 from ramet.control.high_availability import set_ha
 from ramet.control.parameters import update_settings
 from ramet.control.poolers import enable_pooler
@@ -49,7 +48,7 @@ from ramet.store.tables import hold
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
 from tests.recovery.losses import lose_and_recover
-from tests.worlds import Hurried, World, make_world
+from tests.worlds import Hurried, World, fork_service, make_world
 
 Case = Callable[[World, str], str]
 

@@ -9,7 +9,6 @@ import pytest
 from harness.waiting import eventually
 from prove.ground import Ground, Running
 from ramet.backends.local.process import postgres
-from ramet.control.forks import fork_service
 from ramet.control.restore import get_restore_window
 from ramet.control.services import resize_service
 from ramet.errors import Invalid
@@ -17,6 +16,7 @@ from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from tests.proofs.ledgers import append, at, make_ledger, rows_at
+from tests.worlds import fork_service
 
 MICROSECOND = timedelta(microseconds=1)
 

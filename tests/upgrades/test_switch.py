@@ -11,7 +11,6 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
 from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.health import Health
-from ramet.control.forks import fork_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
@@ -28,7 +27,7 @@ from ramet.recovery.catalogue import entry_of, service_of
 from ramet.store import operations, services, snapshots
 from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, upgrade_service
 from tests import procedure_laws as laws
-from tests.worlds import World, make_world
+from tests.worlds import World, fork_service, make_world
 
 NEW = 19
 

@@ -56,13 +56,6 @@ class ForkPlan:
     base_backup: BaseBackup | None = None
 
 
-def fork_service(
-    plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
-) -> Accepted:
-    """Accept a fork: check it, choose the restore point, and hold the parent until its data is captured."""
-    return fork_services(plane, project_id, service_id, request, 1, idempotency_key)[0]
-
-
 def fork_services(
     plane: Plane,
     project_id: str,

@@ -12,7 +12,6 @@ from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
-from ramet.control.forks import fork_service
 from ramet.control.plane import Plane
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Unavailable
@@ -25,7 +24,7 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import metrics, operations
 from ramet.store.tables import operation
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 DAY = timedelta(days=1)
 

@@ -4,7 +4,6 @@ import pytest
 
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
-from ramet.control.forks import fork_service
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service
 from ramet.errors import Invalid
@@ -15,7 +14,7 @@ from ramet.model.timestamps import rfc3339
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Interrupting
 from ramet.store import operations, services, snapshots
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 
 def take(world: World, service: Service) -> str:
