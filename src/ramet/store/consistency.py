@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ramet.model.status import OperationStatus
-from ramet.store.tables import hold, operation, replica_set, service, snapshot
+from ramet.store.tables import hold, is_live, operation, replica_set, service, snapshot
 
 _UNDER_WAY = (OperationStatus.RUNNING.value, OperationStatus.UNDOING.value)
 _THROW_AWAY = ("drill_id", "copy_id", "previous_id")
@@ -36,10 +36,8 @@ def owners(tx: sa.Connection) -> Owners:
     ).all()
     busy = {row.subject for row in active}
     busy |= {row.state[name] for row in active for name in _THROW_AWAY if row.state.get(name) is not None}
-    rows = tx.execute(service.select().where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))).all()
-    sets = tx.execute(
-        replica_set.select().where(replica_set.c.deleted_at.is_(None), replica_set.c.failed_at.is_(None))
-    ).all()
+    rows = tx.execute(service.select().where(is_live(service))).all()
+    sets = tx.execute(replica_set.select().where(is_live(replica_set))).all()
     paused = {row.id for row in rows if row.paused}
     nodes = {node_id: row for row in sets for node_id, _port in row.nodes}
     busy |= {node_id for node_id, row in nodes.items() if row.id in busy or row.service_id in busy}
@@ -55,7 +53,7 @@ def owners(tx: sa.Connection) -> Owners:
 
 def contradictions(tx: sa.Connection) -> list[str]:
     """Return a sentence for each row that no operation will repair."""
-    living = sa.select(service.c.id).where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))
+    living = sa.select(service.c.id).where(is_live(service))
     found = [
         f"Operation {row.operation_id} is over and still holds service {row.service_id}."
         for row in tx.execute(hold.select().where(hold.c.operation_id.not_in(_active)))

@@ -10,7 +10,7 @@ from ramet.model.procedures import SPECS
 from ramet.model.snapshot import SnapshotKind
 from ramet.store.operations import events_of
 from ramet.store.rows import values_of
-from ramet.store.tables import hold, operation, operation_event, replica_set, service
+from ramet.store.tables import hold, is_live, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]
 
@@ -98,7 +98,7 @@ def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
 
     The one that created a service stays as long as the service: its fork report has the seconds of each step.
     """
-    lives = sa.select(service.c.id).where(service.c.deleted_at.is_(None), service.c.failed_at.is_(None))
+    lives = sa.select(service.c.id).where(is_live(service))
     made_it = operation.c.procedure.in_(_CREATES) & operation.c.subject.in_(lives)
     old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it))
     unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))

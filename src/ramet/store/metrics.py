@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.metrics import Sample, Usage
-from ramet.store.tables import last_usage, metric_sample, replica_set, service
+from ramet.store.tables import is_live, last_usage, metric_sample, replica_set, service
 
 KEPT_WHOLE = timedelta(days=2)
 KEPT_THINNED = timedelta(days=30)
@@ -161,7 +161,7 @@ def _last_of_each(wanted: sa.ColumnElement[bool], part: timedelta) -> sa.Subquer
 
 
 def _lives(table: sa.Table) -> sa.ColumnElement[bool]:
-    return table.c.ready_at.is_not(None) & table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
+    return table.c.ready_at.is_not(None) & is_live(table)
 
 
 def usage_of_row(is_current: bool | None, *figures: int | None) -> Usage | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.store.tables import last_usage, replica_set, service
+from ramet.store.tables import is_live, last_usage, replica_set, service
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Holding:
 
 def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None) -> list[Holding]:
     """Return what a project has that is neither deleted nor failed; with `made_by`, of the services of this key."""
-    live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None) & (service.c.project_id == project_id)
+    live = is_live(service) & (service.c.project_id == project_id)
     live &= service.c.unclaimed.is_(False)
     if made_by is not None:
         live &= service.c.made_by == made_by
@@ -39,8 +39,7 @@ def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None
 def _sets(live: sa.ColumnElement[bool]) -> sa.Select[Any]:
     of_live = replica_set.join(service, service.c.id == replica_set.c.service_id)
     columns = (replica_set.c.name, replica_set.c.nodes, replica_set.c.cpu_millis, replica_set.c.memory_gbs)
-    there = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
-    return sa.select(*columns).select_from(of_live).where(live, there)
+    return sa.select(*columns).select_from(of_live).where(live, is_live(replica_set))
 
 
 def _of_set(row: sa.Row[Any]) -> Holding:

@@ -10,7 +10,7 @@ from ramet.model.replica_set import Node, ReplicaSet
 from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus
 from ramet.store.rows import columns_of
-from ramet.store.tables import operation, replica_set, service
+from ramet.store.tables import is_live, operation, replica_set, service
 
 _with_activity = sa.select(
     replica_set,
@@ -30,7 +30,7 @@ _visible = _with_activity.where(
 ).order_by(replica_set.c.created_at, replica_set.c.id)
 _visible_of_project = _visible.where(replica_set.c.project_id == sa.bindparam("owner_id"))
 _visible_of_service = _visible.where(replica_set.c.service_id == sa.bindparam("owner_id"))
-_LIVE = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+_LIVE = is_live(replica_set)
 _PORTS = sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.nodes).where(_LIVE)
 
 

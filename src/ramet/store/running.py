@@ -10,14 +10,14 @@ from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.store.operations import UNDER_WAY
-from ramet.store.tables import operation, replica_set, service
+from ramet.store.tables import is_live, operation, replica_set, service
 
 # Those that start a server beside the ones that have a row of their own. A drill waits until there is room.
 _STARTING = (ProcedureName.START.value, ProcedureName.RESTORE.value)
-_LIVE = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
+_LIVE = is_live(service)
 # A paused service that an operation works on is being resumed, or is gone soon.
 _RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(None))
-_LIVE_SET = replica_set.c.deleted_at.is_(None) & replica_set.c.failed_at.is_(None)
+_LIVE_SET = is_live(replica_set)
 _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 
 

@@ -20,7 +20,7 @@ from ramet.store.database import locking
 from ramet.store.journal import journal_of
 from ramet.store.rows import columns_of
 from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
-from ramet.store.tables import hold, operation, replica_set, service
+from ramet.store.tables import hold, is_live, operation, replica_set, service
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 _LATEST_FORKS = 10
@@ -41,7 +41,7 @@ _SAME = service.c.id == sa.bindparam("same_id")
 _UPDATE = service.update().where(_SAME)
 _FINISH = _UPDATE.where(service.c.operation_id == sa.bindparam("same_operation"))
 _LOCK = locking(sa.select(service.c.id).where(_SAME))
-_LIVE = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
+_LIVE = is_live(service)
 _PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port).where(_LIVE)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))

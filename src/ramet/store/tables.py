@@ -22,6 +22,11 @@ def _table(name: str, described: str, **defaults: object) -> sa.Table:
     return sa.Table(name, metadata, *columns(described, **defaults))
 
 
+def is_live(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition for services, or read replica sets, that are neither deleted nor failed."""
+    return table.c.deleted_at.is_(None) & table.c.failed_at.is_(None)
+
+
 project = _table("project", "id! name created_at:time limits:json?")
 api_key = _table(
     "api_key",
@@ -50,9 +55,9 @@ service = _table(
 )
 for _column in (service.c.protected, service.c.asleep, service.c.unclaimed):
     _column.server_default = sa.DefaultClause(sa.false())
-_holds_a_port = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None)
-sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
-sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_holds_a_port, postgresql_where=_holds_a_port)
+_live_service = is_live(service)
+sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_live_service, postgresql_where=_live_service)
+sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_live_service, postgresql_where=_live_service)
 sa.Index("ix_service_listing", service.c.project_id, service.c.created_at, service.c.id)
 
 replica_set = _table(

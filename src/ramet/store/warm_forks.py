@@ -10,7 +10,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 from ramet.store import replica_sets, services
-from ramet.store.tables import operation, project, service
+from ramet.store.tables import is_live, operation, project, service
 
 _LONGEST_TO_MAKE = timedelta(days=1)
 
@@ -56,7 +56,7 @@ def fitting_forks(
 def count_ports(tx: sa.Connection) -> int:
     """Count the ports of what clients have, without warm forks that nobody has claimed."""
     kinds = [sa.func.count(service.c[name]) for name in ("port", "pooler_port", "server_port")]
-    live = service.c.deleted_at.is_(None) & service.c.failed_at.is_(None) & service.c.unclaimed.is_(False)
+    live = is_live(service) & service.c.unclaimed.is_(False)
     return sum(tx.execute(sa.select(*kinds).where(live)).one()) + len(replica_sets.used_ports(tx))
 
 
