@@ -52,7 +52,7 @@ def archive(world: World) -> None:
     OffHostArchive(world.plane).maintain()
     # The duty records the progress of a service a few times a minute only.
     with world.store.write() as tx:
-        for each in rows.all_live_services(tx):
+        for each in rows.live_services(tx):
             if each.archived_until is not None:
                 rows.update_service(tx, each.id, archived_until=datetime.now(UTC))
 

@@ -337,7 +337,7 @@ def expire_leases(world: World) -> None:
 
 def nothing_is_held(world: World) -> bool:
     with world.store.read() as tx:
-        claimed = [s for s in services.all_live_services(tx) if s.activity is not None]
+        claimed = [s for s in services.live_services(tx) if s.activity is not None]
         return not claimed and not tx.execute(hold.select()).all()
 
 

@@ -119,7 +119,7 @@ def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
     world.worker.run_until_idle(horizon_seconds=0.15)
     with world.store.read() as tx:
         row = operations.get(tx, case["operation"])
-        claimed = [service.id for service in services.all_live_services(tx) if service.activity is not None]
+        claimed = [service.id for service in services.live_services(tx) if service.activity is not None]
         held = tx.execute(hold.select()).all()
         found = services.get_service(tx, case["subject"])
     assert row is not None
@@ -134,7 +134,7 @@ def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
 
 def without_owner(world: World) -> set[str]:
     with world.store.read() as tx:
-        alive, sets = services.all_live_services(tx), replica_sets.live_sets(tx)
+        alive, sets = services.live_services(tx), replica_sets.live_sets(tx)
     return set(world.backend.volumes) - {s.id for s in alive} - {node.id for each in sets for node in each.nodes}
 
 
@@ -169,7 +169,7 @@ def test_an_operation_whose_stored_state_cannot_be_read_fails_with_that_reason(w
     with world.store.read() as tx:
         row = operations.get(tx, operation_id)
         assert not tx.execute(hold.select()).all()
-        assert not [service for service in services.all_live_services(tx) if service.activity is not None]
+        assert not [service for service in services.live_services(tx) if service.activity is not None]
         assert not [each for each in replica_sets.live_sets(tx) if each.activity is not None]
     assert row is not None
     assert row.status is OperationStatus.FAILED

@@ -161,7 +161,7 @@ def test_a_store_of_a_released_schema_is_brought_up_to_date_with_its_rows(url: s
     with store.read() as tx:
         assert current_revision(tx) == head_revision()
         assert compare_metadata(MigrationContext.configure(tx, opts={"compare_type": True}), metadata) == []
-        (living,) = services.all_live_services(tx)
+        (living,) = services.live_services(tx)
     store.close()
     assert (living.port, living.created_at, living.settings) == (7, TIME, {"a": [1, None, "ü"]})
     assert (living.ready_at, living.last_verified_at) == (TIME, TIME)

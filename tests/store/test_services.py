@@ -152,7 +152,7 @@ def test_live_services_are_those_of_all_projects_that_are_neither_deleted_nor_fa
         for number, end in enumerate(("deleted_at", "failed_at")):
             gone = a_service(tx, a_project(tx), port=20010 + number)
             services.update_service(tx, gone.id, **{end: NOW})
-        assert {service.id for service in services.all_live_services(tx)} == {service.id for service in live}
+        assert {service.id for service in services.live_services(tx)} == {service.id for service in live}
 
 
 def claimed(tx: sa.Connection) -> Service:

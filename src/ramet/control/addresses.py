@@ -33,7 +33,7 @@ def planned_moves(store: Store, host: str, has_tls: Callable[[int], bool]) -> Se
     """Return the services that do not have the host that new ones with it would have."""
     placement = Placement("", host, range(0))
     with store.read() as tx:
-        found = services.all_live_services(tx)
+        found = services.live_services(tx)
     moves = (Move(each, placement.host_of(has_tls=has_tls(each.pg_major))) for each in found)
     return [each for each in moves if each.service.host != each.host]
 

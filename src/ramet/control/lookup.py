@@ -88,7 +88,7 @@ def claim(
 
 def unused_name(plane: Plane, tx: sa.Connection, service: Service, why: str) -> str:
     """Return a name for what was of a service until now, with the time, that no service of the project has."""
-    taken = {one.name for one in services.all_live_services(tx) if one.project_id == service.project_id}
+    taken = {one.name for one in services.live_services(tx) if one.project_id == service.project_id}
     suffix = f"-{why}-{plane.clock():%Y%m%d-%H%M%S}"
     suffixes = chain([suffix], (f"{suffix}-{number}" for number in count(2)))
     return next(name for each in suffixes if (name := suffixed(service.name, each)) not in taken)

@@ -105,7 +105,7 @@ def _is_needed(tx: sa.Connection, service_id: str) -> bool:
     """Tell whether a restore in place or an upgrade is being prepared, which needs the running server at its end."""
     if is_being_restored(tx, service_id):
         return True
-    forks = [each for each in services.all_live_services(tx) if each.origin and each.origin.service_id == service_id]
+    forks = [each for each in services.live_services(tx) if each.origin and each.origin.service_id == service_id]
     return any(each.activity and each.activity.procedure == ProcedureName.TRY_UPGRADE for each in forks)
 
 

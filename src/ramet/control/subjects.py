@@ -36,7 +36,7 @@ def servers_of(tx: sa.Connection, subject: str) -> list[Server]:
 def serving_services(store: Store) -> list[Service]:
     """Return the services that should be serving: created, not paused, and without an operation under way."""
     with store.read() as tx:
-        known = services.all_live_services(tx)
+        known = services.live_services(tx)
     return [s for s in known if s.ready_at is not None and s.activity is None and not s.paused]
 
 

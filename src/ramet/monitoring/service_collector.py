@@ -61,7 +61,7 @@ def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
 def _read(plane: Plane, project_id: str | None) -> _Known:
     now = plane.clock()
     with plane.store.read() as tx:
-        found = services.all_live_services(tx)
+        found = services.live_services(tx)
         sets = replica_sets.live_sets(tx)
         samples, times = monitoring.newest_samples(tx, now - CURRENT), monitoring.snapshot_times(tx)
     if project_id is not None:

@@ -82,20 +82,18 @@ def claimed_among(tx: sa.Connection, ids: Collection[str]) -> set[str]:
     return set(tx.scalars(_claims, {"ids": list(ids)}))
 
 
-def all_live_services(tx: sa.Connection) -> list[Service]:
-    """Return the services of all projects that are neither deleted nor failed, without their reports."""
-    return live_services(tx)
+def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Service]:
+    """Return the services of all projects that are neither deleted nor failed and meet conditions, oldest first.
+
+    They come without their reports.
+    """
+    query = WITHOUT_REPORT.where(_LIVE, *wanted).order_by(service.c.created_at)
+    return [service_of_row(row) for row in tx.execute(query)]
 
 
 def claimed_services(tx: sa.Connection) -> list[Service]:
-    """Return those of them that are somebody's."""
+    """Return the services that are neither deleted nor failed, without warm forks that nobody has claimed."""
     return live_services(tx, service.c.unclaimed.is_(False))
-
-
-def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Service]:
-    """Return the services of all projects that are neither deleted nor failed and meet conditions, oldest first."""
-    query = WITHOUT_REPORT.where(_LIVE, *wanted).order_by(service.c.created_at)
-    return [service_of_row(row) for row in tx.execute(query)]
 
 
 def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list[Service]:

@@ -95,7 +95,7 @@ def test_observing_very_many_services_takes_two_lists_and_two_watches(many: Many
         assert len(list_services(many.plane, many.project_id)) == COUNT
     assert sum(many.asked().values()) == 0
     with many.plane.store.read() as tx:
-        assert {status_of(one) for one in services.all_live_services(tx)} == {Status.READY}
+        assert {status_of(one) for one in services.live_services(tx)} == {Status.READY}
 
 
 def test_all_duties_run_fewer_than_three_programs_a_minute_in_each_pod(

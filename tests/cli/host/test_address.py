@@ -31,7 +31,7 @@ def store(stranger: Terminal) -> Iterator[Store]:
 
 def wishes(store: Store) -> list[str | None]:
     with store.read() as tx:
-        return [wanted_host_of(each.settings) for each in services.all_live_services(tx)]
+        return [wanted_host_of(each.settings) for each in services.live_services(tx)]
 
 
 def test_the_services_that_exist_are_to_get_the_host_when_ramet_runs(stranger: Terminal, store: Store) -> None:

@@ -19,7 +19,7 @@ class LostSnapshots:
     def remove(self) -> None:
         """Delete the rows of snapshots that are not there, so that forks use those that are."""
         with self.plane.store.read() as tx:
-            known = [service.id for service in services.all_live_services(tx) if service.ready_at is not None]
+            known = [service.id for service in services.live_services(tx) if service.ready_at is not None]
         for service_id in known:
             if service_id not in self._compared and self._compare(service_id):
                 self._compared.add(service_id)

@@ -37,7 +37,7 @@ def maintain_servers(plane: Plane, now: Callable[[], datetime]) -> None:
 def _servers(plane: Plane) -> Iterator[tuple[Service, Server]]:
     """Yield the servers of services and of their read replica sets, each with its service."""
     with plane.store.read() as tx:
-        known = {service.id: service for service in services.all_live_services(tx)}
+        known = {service.id: service for service in services.live_services(tx)}
         sets = serving_sets(tx)
     for service in known.values():
         if service.ready_at is not None and service.activity is None:
