@@ -3,6 +3,7 @@
 The transaction checks again only what can have changed by then: the parent's state and its snapshots.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from ramet.backends.interface.values import BaseBackup
 from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.archived_forks import base_backup_for, find_parent
-from ramet.control.idempotency import earlier_answer, new_identities, remember, replay
+from ramet.control.idempotency import NewIdentity, earlier_answer, new_identities, remember, replay
 from ramet.control.key_limits import check_request
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import wrong_state
@@ -23,6 +24,7 @@ from ramet.control.restore import archive_of, check_snapshots, gaps_of
 from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, WrongState
+from ramet.model.capacity import Capacity
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
 from ramet.model.names import check_name, fork_name, suffixed
 from ramet.model.parameters import parameters_of, with_parameters
@@ -69,8 +71,7 @@ def fork_services(
     A repeated request with the same key returns the same forks, and makes those again that are gone.
     """
     keys, asked = keys_of(idempotency_key, count), asked_for(service_id, request, count)
-    earlier = [earlier_answer(plane, project_id, key, asked) for key in keys]
-    if found := _all(earlier):
+    if found := _all([earlier_answer(plane, project_id, key, asked) for key in keys]):
         return found
     plan = plan_fork(plane, project_id, service_id, request)
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
@@ -78,19 +79,33 @@ def fork_services(
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
         if found := _all(replayed):
             return found
-        plan = recheck(plane, tx, plan, request)
-        missing = [n for n, one in enumerate(replayed) if one is None]
-        ports = reserve_ports(plane, tx, identities[0].free_ports, len(missing))
-        check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork] * len(missing)))
-        wanted = within_limits(plane, tx, [numbered(plan.fork, n, count) for n in missing], plan.parent)
-        state, held = state_of(tx, plan, request), None if plan.point.from_archive else plan.parent.id
-        given = [
-            identities[n].given_to(each, plane, port) for n, port, each in zip(missing, ports, wanted, strict=True)
-        ]
-        for n, fork in zip(missing, with_server_ports(plane, tx, identities[0].free_ports, given), strict=True):
-            replayed[n] = accept(plane, tx, fork, ProcedureName.FORK, identities[n].password, state, held)
-            remember(plane, tx, project_id, keys[n], asked, fork.id)
-    return [one for one in replayed if one is not None]
+        missing = {n: identities[n] for n, one in enumerate(replayed) if one is None}
+        made = _accept_missing(plane, tx, recheck(plane, tx, plan, request), request, capacity, missing, count)
+        for n, one in made.items():
+            remember(plane, tx, project_id, keys[n], asked, one.service.id)
+    return [made[n] if one is None else one for n, one in enumerate(replayed)]
+
+
+def _accept_missing(
+    plane: Plane,
+    tx: sa.Connection,
+    plan: ForkPlan,
+    request: ForkRequest,
+    capacity: Capacity,
+    missing: Mapping[int, NewIdentity],
+    count: int,
+) -> dict[int, Accepted]:
+    """Accept those of `count` forks that do not exist, by their index; the plan was checked in this transaction."""
+    parent, (first, *_) = plan.parent, missing.values()
+    ports = reserve_ports(plane, tx, first.free_ports, len(missing))
+    check_admission(plane, tx, capacity, parent.project_id, wanted_for([plan.fork] * len(missing)))
+    wanted = within_limits(plane, tx, [numbered(plan.fork, n, count) for n in missing], parent)
+    state, held = state_of(tx, plan, request), None if plan.point.from_archive else parent.id
+    given = [new.given_to(each, plane, port) for new, port, each in zip(missing.values(), ports, wanted, strict=True)]
+    return {
+        n: accept(plane, tx, fork, ProcedureName.FORK, missing[n].password, state, held)
+        for n, fork in zip(missing, with_server_ports(plane, tx, first.free_ports, given), strict=True)
+    }
 
 
 def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> ForkPlan:
