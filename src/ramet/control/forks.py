@@ -119,11 +119,9 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
         parent = find_parent(plane, tx, project_id, service_id, from_deleted=request.from_deleted)
         target = check_target(request.strategy, request.target_time, now)
         known = _known_of(plane, tx, parent, request.strategy, target)
-    check_region(request.region_code, parent.region_code)
     if request.strategy is ForkStrategy.LAST_SNAPSHOT:
         check_snapshots(plane)
-    fork = child_of(plane, parent, request, now)
-    check_parent(parent)
+    fork = checked_fork(plane, parent, request, now)
     _check_received(parent, target)
     if target is not None and not known.is_deleted:
         known = known.with_gaps(gaps_of(plane, parent.id, known.snapshots))
@@ -138,9 +136,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
 
 def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
-    project_id, parent_id, deleted = plan.parent.project_id, plan.parent.id, request.from_deleted
-    parent = find_parent(plane, tx, project_id, parent_id, from_deleted=deleted, lock=True)
-    check_parent(parent)
+    parent = lock_parent(plane, tx, plan.parent, from_deleted=request.from_deleted)
     known = _known_of(plane, tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
     point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
     if point.from_archive and plan.base_backup is None:
@@ -185,7 +181,22 @@ def _check_received(parent: Service, target: datetime | None) -> None:
         )
 
 
-def check_parent(parent: Service) -> None:
+def checked_fork(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
+    """Return `child_of` of a parent that can be forked now, and in this region. Raises Invalid or WrongState."""
+    check_region(request.region_code, parent.region_code)
+    fork = child_of(plane, parent, request, now)
+    _check_parent(parent)
+    return fork
+
+
+def lock_parent(plane: Plane, tx: sa.Connection, parent: Service, *, from_deleted: bool) -> Service:
+    """Lock a parent, and return it as it is now. Raises WrongState when it cannot be forked any more."""
+    parent = find_parent(plane, tx, parent.project_id, parent.id, from_deleted=from_deleted, lock=True)
+    _check_parent(parent)
+    return parent
+
+
+def _check_parent(parent: Service) -> None:
     """Raise WrongState for a service that cannot be forked now."""
     allowed = (Status.READY, Status.PAUSED)
     if parent.deleted_at is None and status_of(parent) not in allowed and not is_down(parent):

@@ -20,7 +20,6 @@ from ramet.control.life_spans import within_limits
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized
-from ramet.control.services import check_region
 from ramet.errors import Invalid, Unseen
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret, derived_password
@@ -164,17 +163,16 @@ def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Se
     if not pool.size:
         return None
     key_limits.check_request(plane, request)
-    check_region(request.region_code, parent.region_code)
-    forks.check_parent(parent)
     now = plane.clock()
+    wanted = forks.checked_fork(plane, parent, request, now)
     max_age = None if request.max_age_seconds is None else min(request.max_age_seconds, pool.max_age_seconds)
-    asked = _Asked(forks.child_of(plane, parent, request, now), now, max_age)
-    known = [warmth for fork in found if (warmth := _warmth_if_ready(fork, asked.wanted)) is not None]
+    asked = _Asked(wanted, now, max_age)
+    known = [warmth for fork in found if (warmth := _warmth_if_ready(fork, wanted)) is not None]
     if any(asked.is_fresh(one) for one in known) or all(one.mark is None for one in known):
         return asked
     is_serving = status_of(parent) is Status.READY
     mark = plane.backend.replication.commit_mark(server_of(parent)) if is_serving else None
-    return _Asked(asked.wanted, now, max_age, mark)
+    return dataclasses.replace(asked, mark=mark)
 
 
 def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:
@@ -197,8 +195,7 @@ def _claim(
 
     Locks the parent first, as every fork does, then the forks.
     """
-    parent = find_parent(plane, tx, parent.project_id, parent.id, from_deleted=False, lock=True)
-    forks.check_parent(parent)
+    parent = forks.lock_parent(plane, tx, parent, from_deleted=False)
     services.take_turn(tx)
     found = [one for one in unclaimed_forks(tx, parent.id) if one.id in serving and asked.accepts(one)]
     chosen = list[Service]()
