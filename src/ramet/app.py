@@ -28,11 +28,11 @@ from ramet.control.duties.logins import EndedLogins
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.own_space import OwnSpace
+from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.sampling import Sampling
 from ramet.control.duties.sleep import WAKING_SECONDS, FallingAsleep, Waking
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.duties.storage_guard import StorageGuard
-from ramet.control.duties.upgrades import Upgrades
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
@@ -198,7 +198,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
         Duty("followers", 1.0, Observing(plane).observe),
-        Duty("upgrades", 60.0, Upgrades(plane).apply),
+        Duty("upgrades", 60.0, Refresh(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
         Duty("addresses", 2.0, partial(move_services, plane), at_start=False),

@@ -10,8 +10,8 @@ from ramet.api.shapes import service_shape
 from ramet.backends.interface.values import Observation, Server
 from ramet.control.duties import retention
 from ramet.control.duties.health import Health
+from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.storage_guard import StorageGuard
-from ramet.control.duties.upgrades import Upgrades
 from ramet.control.operations import list_operations
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -191,29 +191,29 @@ def test_what_cannot_be_looked_at_is_left_alone_and_the_others_are_not(
     assert status_of(get_service(world.plane, world.project.id, hidden.id)) is Status.READY
 
 
-def test_servers_of_an_earlier_process_are_renewed_once(world: World) -> None:
+def test_servers_of_an_earlier_process_are_refreshed_once(world: World) -> None:
     serving, paused = world.create(), world.create()
     stop_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
-    later = Upgrades(world.plane)
+    later = Refresh(world.plane)
     young = world.create()
     volumes = world.backend.volumes
     for _ in range(2):
         later.apply()
-        assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 0, 0]
+        assert [volumes[each.id].refreshes for each in (serving, paused, young)] == [1, 0, 0]
     start_service(world.plane, world.project.id, paused.id)
     world.worker.run_until_idle()
     later.apply()
-    assert [volumes[each.id].renewals for each in (serving, paused, young)] == [1, 1, 0]
+    assert [volumes[each.id].refreshes for each in (serving, paused, young)] == [1, 1, 0]
 
 
-def test_a_renewal_that_is_not_finished_is_taken_up_again(world: World) -> None:
+def test_a_refresh_that_is_not_finished_is_taken_up_again(world: World) -> None:
     service = world.create()
-    world.backend.volumes[service.id].unfinished_renewals = 1
-    later = Upgrades(world.plane)
+    world.backend.volumes[service.id].unfinished_refreshes = 1
+    later = Refresh(world.plane)
     for count in (1, 2, 2):
         later.apply()
-        assert world.backend.volumes[service.id].renewals == count
+        assert world.backend.volumes[service.id].refreshes == count
 
 
 def test_what_to_do_in_a_wrong_state_can_be_done(world: World) -> None:

@@ -8,8 +8,8 @@ from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
 from ramet.control.duties.maintenance import maintain_servers
+from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.replica_health import submit_restart
-from ramet.control.duties.upgrades import Upgrades
 from ramet.control.services import get_service, start_service, stop_service
 from ramet.errors import WrongState
 from ramet.model.logs import LogEntry
@@ -33,13 +33,13 @@ def test_each_node_and_a_balancer_have_ports_of_their_own(world: World) -> None:
         assert services.used_ports(tx) == ports
 
 
-def test_sets_of_an_earlier_process_are_renewed_along_with_their_service(world: World) -> None:
+def test_sets_of_an_earlier_process_are_refreshed_along_with_their_service(world: World) -> None:
     made = create(world, world.create(), nodes=2)
     world.backend.volumes[made.id].balancer_port = None
-    later = Upgrades(world.plane)
+    later = Refresh(world.plane)
     for _ in range(2):
         later.apply()
-        assert [world.backend.volumes[node.id].renewals for node in made.nodes] == [1, 1]
+        assert [world.backend.volumes[node.id].refreshes for node in made.nodes] == [1, 1]
     assert world.backend.replicas.balancer_serves(made.id)
 
 

@@ -96,7 +96,7 @@ def test_what_earlier_releases_left_goes_and_a_tenants_attribute_stays(backend: 
     with connections.connect(paths_of(backend, logical)) as platform:
         platform.execute("ALTER ROLE reader REPLICATION")
         platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
-    assert backend.servers.upgrade(logical)
+    assert backend.servers.refresh(logical)
     with session(logical) as client:
         found = client.execute("SELECT rolname FROM pg_roles WHERE rolreplication ORDER BY 1").fetchall()
     assert found == [("ramet",), ("reader",), ("tsdbadmin",)]

@@ -227,7 +227,7 @@ def test_the_follower_continues_after_a_restart_and_after_the_renewal_of_a_relea
     follower.backend.servers.stop(follower.server)
     follower.source.run(_CHANGES)
     follower.restart()
-    assert follower.backend.servers.upgrade(follower.server)
+    assert follower.backend.servers.refresh(follower.server)
     eventually(follower.has_all, "the changes")
 
 

@@ -110,8 +110,8 @@ def test_a_stopped_server_takes_its_size_from_its_next_start(ground: Ground) -> 
     assert not ground.backend.servers.resize(server)
 
 
-def test_a_server_of_this_release_needs_no_upgrade(ground: Ground) -> None:
-    assert ground.backend.servers.upgrade(ground.create())
+def test_a_server_of_this_release_needs_no_refresh(ground: Ground) -> None:
+    assert ground.backend.servers.refresh(ground.create())
 
 
 def test_up_to_date_extensions_are_not_updated(ground: Ground) -> None:

@@ -184,8 +184,8 @@ def test_a_replica_of_an_earlier_release_follows_after_an_upgrade(followed: Foll
     files.write(paths.config_file, written.replace("user=ramet ", "user=ramet_replica "))
     with connections.connect(paths_of(backend, followed.server)) as platform:
         platform.execute("CREATE ROLE ramet_replica LOGIN REPLICATION")
-    backend.servers.upgrade(followed.server)
-    backend.servers.upgrade(replica)
+    backend.servers.refresh(followed.server)
+    backend.servers.refresh(replica)
     insert(followed, 12)
     eventually(lambda: backend.servers.inspect(replica).follows and 12 in followed.numbers(replica))
     with connections.connect(paths) as standby:

@@ -131,7 +131,7 @@ def test_a_read_only_session_cannot_drop_chunks(series: Series) -> None:
 
 
 def test_a_renewal_leaves_hypertables_writable(series: Series) -> None:
-    eventually(lambda: series.backend.servers.upgrade(series.server))
+    eventually(lambda: series.backend.servers.refresh(series.server))
     series.run("INSERT INTO points VALUES (now() - interval '1 day', 0)")
     with connections.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
         assert platform.execute("SELECT FROM pg_trigger WHERE tgname ~ '^ramet_'").fetchall() == []

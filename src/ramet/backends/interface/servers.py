@@ -47,7 +47,7 @@ class Servers(Protocol):
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had; its snapshots and archive too."""
 
-    def upgrade(self, server: Server) -> bool:
+    def refresh(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""
 
     def set_password(self, server: Server, verifier: Secret) -> None:

@@ -131,7 +131,7 @@ class KubernetesServers:
         self._following.pop(service_id, None)
         self.place.reports.forget(service_id)
 
-    def upgrade(self, server: Server) -> bool:
+    def refresh(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones."""
         if server.is_standby:
             return True  # it has what its source has

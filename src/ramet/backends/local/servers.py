@@ -169,7 +169,7 @@ class LocalServers:
         if paths.root.exists():
             shutil.rmtree(paths.root)
 
-    def upgrade(self, server: Server) -> bool:
+    def refresh(self, server: Server) -> bool:
         """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones.
 
         False: ask again.

@@ -71,11 +71,11 @@ class MemoryServers(MemoryPart):
             self._memory.asleep.pop(service_id, None)
             self._memory.fetched.pop(service_id, None)
 
-    def upgrade(self, server: Server) -> bool:
+    def refresh(self, server: Server) -> bool:
         """Count it; the first ones may leave something to be done."""
         running = self._memory.running(server.service_id)
-        running.renewals += 1
-        return running.renewals > running.unfinished_renewals
+        running.refreshes += 1
+        return running.refreshes > running.unfinished_refreshes
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Keep the verifier."""

@@ -38,8 +38,8 @@ class Volume:
     running: bool = False
     is_open: bool = False
     secured: bool = False
-    renewals: int = 0
-    unfinished_renewals: int = 0
+    refreshes: int = 0
+    unfinished_refreshes: int = 0
     starts_in: int = 0
     verifier: Secret | None = None
     memory_gbs: int | None = None

@@ -168,7 +168,7 @@ def test_a_fork_of_an_older_snapshot_has_no_guards(backend: LocalBackend) -> Non
         platform.execute("CREATE TABLE public.orders (id int)")
         guard_table(platform, "public", "orders")
     snapshot_id, _ = forks.snapshot(backend, parent)
-    assert backend.servers.upgrade(parent)
+    assert backend.servers.refresh(parent)
     made = forks.fork(backend, parent, snapshot_id)
     backend.servers.secure(replace(made.server, verifier=scram_verifier(password)), is_new=False, neutralize=False)
     assert Older(backend.instances, made.server, password).remains("tsdb") == []

@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Upgrades:
-    """The duty: each service that is older than this process is upgraded once."""
+class Refresh:
+    """The duty: each service that is older than this process is refreshed once."""
 
     plane: Plane
     _begun: datetime = field(init=False)
@@ -29,29 +29,29 @@ class Upgrades:
         self._begun = self.plane.clock()
 
     def apply(self) -> None:
-        """Upgrade the serving services that were not upgraded yet, with their read replica sets."""
+        """Refresh the serving services that were not refreshed yet, with their read replica sets."""
         for service in serving_services(self.plane.store):
             is_older = service.ready_at is not None and service.ready_at < self._begun
             is_due = is_older and service.down_reason is None and service.id not in self._done
-            if is_due and self.plane.backend.servers.upgrade(server_of(service)):
+            if is_due and self.plane.backend.servers.refresh(server_of(service)):
                 self._done.add(service.id)
-                self._upgrade_sets(service)
+                self._refresh_sets(service)
 
-    def _upgrade_sets(self, service: Service) -> None:
+    def _refresh_sets(self, service: Service) -> None:
         with self.plane.store.read() as tx:
             sets = serving_sets(tx, service.id)
         for each in sets:
-            upgrade_set(self.plane.backend, each, service)
+            refresh_set(self.plane.backend, each, service)
 
 
-def upgrade_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
-    """Upgrade a set that serves, and its poolers; any other is upgraded when it starts."""
+def refresh_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> None:
+    """Refresh a set that serves, and its poolers; any other is refreshed when it starts."""
     nodes = servers_of_set(replica_set, parent)
     if not all(backend.servers.inspect(node).serving for node in nodes):
         return
     try:
         for node in nodes:
-            backend.servers.upgrade(node)
+            backend.servers.refresh(node)
         if len(nodes) > 1:
             backend.replicas.start_balancer(nodes, replica_set.port)
         if replica_set.pooler_port is not None:
