@@ -1,4 +1,4 @@
-"""One server of the local backend, from its files to its endpoint: prepare, start, open, close, stop.
+"""One server of the local backend, from its files to its endpoint: certificate, start, open, close, stop.
 
 Other modules fill its data directory (restore) and its databases (sql).
 """
@@ -114,14 +114,14 @@ class Instances:
         """
         paths = self.paths(server.service_id)
         if phase is not Phase.CLOSED:
-            self.prepare(server)
+            self.ensure_certificate(server)
         if postgres.running(paths) is None:
             self._limit_storage(paths)
             self.write_configuration(server, phase)
             pid = postgres.start(paths, self._installation(server), self.account, overrides)
             self.limits.apply(server.service_id, server.size, [pid])
         if phase is Phase.CLOSED:  # it has no TLS until it is opened, so the certificate is made while it starts
-            self.prepare(server)
+            self.ensure_certificate(server)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Wait for a starting server for at most `timeout_seconds`. Raises Failed, with its log, when it died."""
@@ -281,7 +281,7 @@ class Instances:
     def _installation(self, server: Server) -> Installation:
         return self.installations.of(server.pg_major)
 
-    def prepare(self, server: Server) -> None:
+    def ensure_certificate(self, server: Server) -> None:
         """Issue a certificate for the server, unless it has a valid one; `start` does so too."""
         paths = self.paths(server.service_id)
         certificate, now = paths.tls / "server.crt", datetime.now(UTC)

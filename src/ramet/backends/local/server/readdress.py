@@ -15,7 +15,7 @@ def readdress(instances: Instances, server: Server) -> bool:
     paths = instances.paths(server.service_id)
     if not postgres.is_ready(paths):
         return False
-    instances.prepare(server)
+    instances.ensure_certificate(server)
     in_force = paths.config_file.read_text()
     instances.write_configuration(server, Phase.OPEN)
     with connections.connect(paths) as connection:
