@@ -9,7 +9,7 @@ from ramet.backends.interface.followers import UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.sources.relay import PORT
 from ramet.backends.local.sources.sources import connected, words_of
-from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection, rows
 from ramet.backends.local.sql.mover import MOVER_ROLE
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
@@ -50,8 +50,6 @@ _RESERVED = """
 SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) AND oid <> 10 OR rolname = %s AND rolsuper ORDER BY 1
 """
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 def examine(source: SourceAddress, password: Secret) -> UpstreamFacts:
     """Read what a standby of a source depends on. Raises Invalid when it cannot be read."""
@@ -62,7 +60,7 @@ def examine(source: SourceAddress, password: Secret) -> UpstreamFacts:
 
 
 def _read(connection: Connection) -> dict[str, Any]:
-    version, major, words, bootstrap, identifier, block_bytes, database, collation = _rows(connection, _BASIC)[0]
+    version, major, words, bootstrap, identifier, block_bytes, database, collation = rows(connection, _BASIC)[0]
     if major < _OLDEST_MAJOR:
         raise Invalid(
             "SOURCE_TOO_OLD",
@@ -70,7 +68,7 @@ def _read(connection: Connection) -> dict[str, Any]:
             "Import it instead: ramet service import.",
         )
     machine = _MACHINE.search(words)
-    names = [name for (name,) in _rows(connection, _DATABASES)]
+    names = [name for (name,) in rows(connection, _DATABASES)]
     # The role of a move, or Ramet's own as the first superuser: the source is a service, which has Ramet's roles.
     is_service = bootstrap == PLATFORM_ROLE or connection.info.user == MOVER_ROLE
     reserved_names = [] if is_service else [PLATFORM_ROLE, POOLER_ROLE]
@@ -81,16 +79,16 @@ def _read(connection: Connection) -> dict[str, Any]:
         "machine": "" if machine is None else machine[1],
         "system_identifier": identifier,
         "bootstrap_role": bootstrap,
-        "size_bytes": int(_rows(connection, _SIZE)[0][0]),
+        "size_bytes": int(rows(connection, _SIZE)[0][0]),
         "settings": dict(connection.execute(_SETTING_VALUES, (list(_SETTINGS),)).fetchall()),
         "block_bytes": block_bytes,
         "databases": tuple(sorted(names, key=lambda name: name != database)),
-        "tablespaces": tuple(name for (name,) in _rows(connection, _TABLESPACES)),
-        "extensions": tuple(name for (name,) in _rows(connection, _EXTENSIONS)),
+        "tablespaces": tuple(name for (name,) in rows(connection, _TABLESPACES)),
+        "extensions": tuple(name for (name,) in rows(connection, _EXTENSIONS)),
         "reserved_roles": tuple(name for (name,) in reserved),
         "collation_version": collation,
-        "slots": tuple(name for (name,) in _rows(connection, _SLOTS)),
-        "free_slots": _rows(connection, _FREE_SLOTS)[0][0],
+        "slots": tuple(name for (name,) in rows(connection, _SLOTS)),
+        "free_slots": rows(connection, _FREE_SLOTS)[0][0],
     }
 
 
@@ -106,7 +104,3 @@ def _replication_problem(source: SourceAddress, password: Secret, directory: str
     except psycopg.Error as error:
         return words_of(error)
     return None
-
-
-def _rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
-    return connection.execute(query.encode()).fetchall()

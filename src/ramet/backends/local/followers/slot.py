@@ -14,7 +14,8 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.host import files
 from ramet.backends.local.sources.sources import words_of
 from ramet.backends.local.sources.vault import Vault
-from ramet.backends.local.subscriptions.publisher import Connection, open_session
+from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.subscriptions.publisher import open_session
 from ramet.errors import Error, Failed
 from ramet.machine.waiting import wait_until
 from ramet.model.upstream import Upstream, own_slot

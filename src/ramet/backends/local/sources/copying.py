@@ -5,7 +5,6 @@ another process's.
 """
 
 import contextlib
-import os
 import shutil
 import threading
 import time
@@ -24,14 +23,13 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources import contents, relay, target
 from ramet.backends.local.sources.examine import OWN_SCHEMA
-from ramet.backends.local.sources.tools import Finished, Workplace, check
+from ramet.backends.local.sources.tools import Finished, Workplace, check, job_count
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
 from ramet.errors import Unavailable
 
 _DUMP, _PROGRESS, _PASSFILE = "dump", "progress", "passfile"
 _REPORT_SECONDS = 0.5
-_MOST_JOBS = 4
 _MOST_PROBLEMS, _PROBLEM_CHARACTERS = 10, 200
 _MIB = 1024**2
 _LISTS = ("schemas", "objects", "privileges", "refreshes")
@@ -129,7 +127,7 @@ class Import:
     def _load_list(self, name: str, heard: Callable[[str], None] = lambda _: None, *, owners: bool) -> None:
         if not (self.directory / name).read_text().strip():
             return
-        options = ["-L", str(self.directory / name), "--exit-on-error", "--verbose", f"--jobs={_jobs()}"]
+        options = ["-L", str(self.directory / name), "--exit-on-error", "--verbose", f"--jobs={job_count()}"]
         ended = self._run_restore(options if owners else [*options, "--no-owner", "--no-privileges"], heard)
         check(ended, "LOAD_FAILED", "pg_restore could not load what was fetched from the source")
 
@@ -143,7 +141,7 @@ class Import:
         program = self.instances.installations.of(self.server.pg_major).program("pg_dump")
         content = ("--schema-only", "--no-publications") if self.schema_only else ("-b",)
         return [
-            program, "--format=directory", f"--jobs={_jobs()}", "--compress=1", "--encoding=UTF8", "--verbose",
+            program, "--format=directory", f"--jobs={job_count()}", "--compress=1", "--encoding=UTF8", "--verbose",
             "--no-password", "--lock-wait-timeout=60s", "--no-subscriptions", f"--exclude-schema={OWN_SCHEMA}",
             *content, *_OF_A_SERVICE, "--file", str(self.directory / _DUMP),
         ]  # fmt: skip
@@ -227,7 +225,3 @@ def _loading(paths: ServicePaths, tables: int, total: int) -> str:
         return f"{tables} of {total} tables begun; {error}"
     indexes = f", {built} steps of building indexes" if built else ""
     return f"{tables} of {total} tables begun, {size // _MIB} MiB in the database ({size} bytes){indexes}"
-
-
-def _jobs() -> int:
-    return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import psycopg
-
 from ramet.backends.interface.sources import (
     Locale,
     SourceExtension,
@@ -12,6 +10,7 @@ from ramet.backends.interface.sources import (
     SourcePublication,
     SourceRole,
 )
+from ramet.backends.local.sql.connections import Connection, rows
 from ramet.errors import Invalid
 
 OLDEST_MAJOR = 10
@@ -90,8 +89,6 @@ SELECT rolname, unnest(setconfig) FROM pg_db_role_setting LEFT JOIN pg_roles r O
 WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 class _Relations(NamedTuple):
     tables: int
@@ -102,7 +99,7 @@ class _Relations(NamedTuple):
 
 def read_facts(connection: Connection) -> SourceFacts:
     """Return what an import depends on. Raises Invalid for a server that is too old."""
-    version, major, size, encoding, collate, ctype, bootstrap = _rows(connection, _BASIC)[0]
+    version, major, size, encoding, collate, ctype, bootstrap = rows(connection, _BASIC)[0]
     if major < OLDEST_MAJOR:
         raise Invalid(
             "SOURCE_TOO_OLD",
@@ -110,10 +107,10 @@ def read_facts(connection: Connection) -> SourceFacts:
             "Upgrade the source first.",
         )
     relations = _relations(connection)
-    large_objects, foreign = _rows(connection, _FOREIGN_LARGE_OBJECTS)[0]
+    large_objects, foreign = rows(connection, _FOREIGN_LARGE_OBJECTS)[0]
     unreadable = relations.unreadable + ((f"{foreign} large objects",) if foreign else ())
-    settings = _rows(connection, _SETTINGS)
-    names = {field: tuple(name for (name,) in _rows(connection, query)) for field, query in _NAMES.items()}
+    settings = rows(connection, _SETTINGS)
+    names = {field: tuple(name for (name,) in rows(connection, query)) for field, query in _NAMES.items()}
     return SourceFacts(
         version=version,
         major=major,
@@ -126,7 +123,7 @@ def read_facts(connection: Connection) -> SourceFacts:
         roles=_roles(connection),
         extensions=_extensions(connection),
         publications=_publications(connection, major),
-        for_superusers=tuple((kind, name) for kind, name in _rows(connection, _FOR_SUPERUSERS)),
+        for_superusers=tuple((kind, name) for kind, name in rows(connection, _FOR_SUPERUSERS)),
         unreadable=unreadable[:_MOST_NAMES],
         row_secured=relations.row_secured[:_MOST_NAMES],
         settings=tuple(setting for role, setting in settings if role is None),
@@ -136,7 +133,7 @@ def read_facts(connection: Connection) -> SourceFacts:
 
 
 def _relations(connection: Connection) -> _Relations:
-    found = _rows(connection, _TABLES)
+    found = rows(connection, _TABLES)
     return _Relations(
         sum(1 for _, is_table, *_ in found if is_table),
         tuple(name for name, _, is_readable, *_ in found if not is_readable),
@@ -151,14 +148,14 @@ def _locale(connection: Connection, major: int, encoding: str, collate: str, cty
     name = "datlocale" if major >= 17 else "daticulocale"
     rules = "daticurules" if major >= 16 else "NULL"
     query = f"SELECT datlocprovider, {name}, {rules} FROM pg_database WHERE datname = current_database()"  # noqa: S608
-    provider, name, rules = _rows(connection, query)[0]
+    provider, name, rules = rows(connection, query)[0]
     return Locale(encoding, _PROVIDERS.get(provider, provider), collate, ctype, name, rules)
 
 
 def _roles(connection: Connection) -> tuple[SourceRole, ...]:
     """Return the roles that the database depends on, with those that they are members of, and their members."""
-    found = {row[0]: row for row in _rows(connection, _ROLES)}
-    wanted = {oid for (oid,) in _rows(connection, _DEPENDED_ON)}
+    found = {row[0]: row for row in rows(connection, _ROLES)}
+    wanted = {oid for (oid,) in rows(connection, _DEPENDED_ON)}
     wanted |= {oid for oid, row in found.items() if wanted & set(row[-1])}
     waiting = list(wanted & found.keys())
     while waiting:
@@ -187,12 +184,12 @@ def _role(row: Sequence[Any], found: dict[int, tuple[Any, ...]]) -> SourceRole:
 
 
 def _extensions(connection: Connection) -> tuple[SourceExtension, ...]:
-    rows = _rows(
+    found = rows(
         connection,
         "SELECT extname, extversion, nspname FROM pg_extension x JOIN pg_namespace n ON n.oid = extnamespace"
         " WHERE extname <> 'plpgsql' ORDER BY 1",
     )
-    return tuple(SourceExtension(*row) for row in rows)
+    return tuple(SourceExtension(*row) for row in found)
 
 
 def _publications(connection: Connection, major: int) -> tuple[SourcePublication, ...]:
@@ -201,9 +198,5 @@ def _publications(connection: Connection, major: int) -> tuple[SourcePublication
         ARRAY(SELECT oid::int8 FROM pg_publication_rel WHERE prpubid = p.oid) FROM pg_publication p ORDER BY 2"""  # noqa: S608
     return tuple(
         SourcePublication(oid, name, needs_superuser, tuple(relations))
-        for oid, name, needs_superuser, relations in _rows(connection, query)
+        for oid, name, needs_superuser, relations in rows(connection, query)
     )
-
-
-def _rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
-    return connection.execute(query.encode()).fetchall()

@@ -16,6 +16,7 @@ from ramet.machine.waiting import wait_until
 _KEPT_LINES = 40
 _SHOWN_CHARACTERS = 1500
 _END_SECONDS = 10.0
+_MOST_JOBS = 4
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def check(finished: Finished, code: str, message: str) -> None:
     if finished.status != 0:
         words = "\n".join(finished.problems)[:_SHOWN_CHARACTERS] or f"exit status {finished.status}"
         raise Failed(code, message, words)
+
+
+def job_count() -> int:
+    """Return how many jobs a program of PostgreSQL works with: one for each CPU of this process, within a limit."""
+    return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))
 
 
 def _is_problem(line: str, before: list[str]) -> bool:

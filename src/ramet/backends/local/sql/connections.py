@@ -197,6 +197,11 @@ def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]
     return found
 
 
+def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query."""
+    return connection.execute(query.encode()).fetchall()
+
+
 def value(connection: Connection, query: str, *parameters: Any) -> Any:
     """Return the first value of the only row of a query."""
     return row(connection, query, *parameters)[0]

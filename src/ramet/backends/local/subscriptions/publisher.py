@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -14,6 +13,7 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import PublisherFacts
 from ramet.backends.local.sources.examine import OWN_SCHEMA
 from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.backends.local.sql.connections import Connection, row, rows
 from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
@@ -56,8 +56,6 @@ SELECT schemaname, sequencename, last_value FROM pg_sequences
 WHERE last_value IS NOT NULL AND schemaname !~ '^pg_' ORDER BY 1, 2
 """
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 @contextlib.contextmanager
 def open_session(source: SourceAddress, password: Secret) -> Iterator[Connection]:
@@ -72,8 +70,8 @@ def open_session(source: SourceAddress, password: Secret) -> Iterator[Connection
 
 def read_facts(connection: Connection) -> PublisherFacts:
     """Return what a subscription to this database depends on."""
-    major, level, is_standby, replicates, publishes, slots, senders, sequences, objects = _one(connection, _BASIC)
-    tables = connection.execute(_TABLES.encode()).fetchall()
+    major, level, is_standby, replicates, publishes, slots, senders, sequences, objects = row(connection, _BASIC)
+    tables = rows(connection, _TABLES)
     return PublisherFacts(
         major=major,
         wal_level=level,
@@ -88,10 +86,6 @@ def read_facts(connection: Connection) -> PublisherFacts:
         without_identity=tuple(name for name, _, _, lacks in tables if lacks)[:_MOST_NAMES],
         unlogged=tuple(name for name, _, is_unlogged, _ in tables if is_unlogged)[:_MOST_NAMES],
     )
-
-
-def _one(connection: Connection, query: str) -> tuple[Any, ...]:
-    return connection.execute(query.encode()).fetchall()[0]
 
 
 @dataclass(frozen=True)

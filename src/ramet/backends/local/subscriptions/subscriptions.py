@@ -19,9 +19,9 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources.sources import words_of
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import DATABASE
+from ramet.backends.local.sql.connections import DATABASE, Connection
 from ramet.backends.local.subscriptions import subscriber
-from ramet.backends.local.subscriptions.publisher import Connection, Publisher, open_session, read_facts
+from ramet.backends.local.subscriptions.publisher import Publisher, open_session, read_facts
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.upstream import own_slot

@@ -24,6 +24,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sources.tools import job_count
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -36,7 +37,6 @@ _OLD, _NEW = "data.before", "data.after"
 _DONE = "upgraded.json"
 _STATISTICS_SINCE = 18
 _INIT_SECONDS, _END_SECONDS, _RECOVERY_SECONDS = 300.0, 10.0, 600.0
-_MOST_JOBS = 4
 _SHOWN_LINES, _SHOWN_CHARACTERS = 30, 1800
 # pg_dump locks all tables of a database at once.
 _SETTINGS = {
@@ -179,7 +179,7 @@ class Cluster:
         command = [
             self.new.program("pg_upgrade"), "--old-bindir", str(self.old.bin), "--new-bindir", str(self.new.bin),
             "--old-datadir", str(old), "--new-datadir", str(new), "--username", PLATFORM_ROLE,
-            "--clone" if self.driver.shares_blocks else "--copy", "--jobs", str(_jobs()),
+            "--clone" if self.driver.shares_blocks else "--copy", "--jobs", str(job_count()),
             "--socketdir", str(self.paths.sockets / "upgrade"),
             "--old-options", f"-c config_file={self.directory}/old.conf",
             "--new-options", f"-c config_file={self.directory}/new.conf",
@@ -242,7 +242,3 @@ def remove(driver: Driver, paths: ServicePaths) -> None:
     for name in (_OLD, _NEW):
         driver.remove_tree(paths.root / name)
     shutil.rmtree(directory_of(paths), ignore_errors=True)
-
-
-def _jobs() -> int:
-    return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))
