@@ -72,6 +72,13 @@ class Server:
         """Tell whether nothing can be written in it: it follows a service, or a database elsewhere."""
         return self.primary is not None or self.upstream is not None
 
+    @property
+    def required_upstream(self) -> Upstream:
+        """The database elsewhere that it follows, where it is known to follow one."""
+        if self.upstream is None:
+            raise AssertionError("BUG: a standby without a source")
+        return self.upstream
+
 
 @dataclass(frozen=True)
 class SnapshotFacts(PlacedInWal):

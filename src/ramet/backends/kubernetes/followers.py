@@ -33,7 +33,7 @@ from ramet.backends.local.wal.waldump import last_arguments, last_description
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.machine import sealing
 from ramet.model.passwords import Secret
-from ramet.model.upstream import Following, Upstream
+from ramet.model.upstream import Following
 
 _PURPOSE = "passwords of sources"
 _LOOK_SECONDS = 0.1
@@ -84,7 +84,7 @@ class KubernetesFollowers:
 
     def keep(self, server: Server, sealed: str) -> None:
         """Make the Secret by which the operator streams, and note the settings that a standby needs with it."""
-        upstream = _upstream_of(server)
+        upstream = server.required_upstream
         try:
             password = sealing.unseal(self.root_key(), _PURPOSE, "", sealed)
         except ValueError as error:
@@ -105,7 +105,7 @@ class KubernetesFollowers:
             pod = self.place.primary_pod(server.service_id)
             if pod is not None and pod.runs:
                 return Progress({})
-            progress = jobs.progress(self.place, server.service_id, f"The copy of {_upstream_of(server)}")
+            progress = jobs.progress(self.place, server.service_id, f"The copy of {server.required_upstream}")
             if time.monotonic() > deadline:
                 return Progress(None, progress)
             time.sleep(_LOOK_SECONDS)
@@ -122,7 +122,7 @@ class KubernetesFollowers:
     def observe(self, server: Server) -> Following | None:
         try:
             self.place.check_runs(server)
-            found = lag.observe(self.place.paths(server), _upstream_of(server))
+            found = lag.observe(self.place.paths(server), server.required_upstream)
         except Unavailable:
             return None
         return msgspec.structs.replace(found, needs_copy=False, has_diverged=False)
@@ -209,9 +209,3 @@ def _with_operator(facts: UpstreamFacts, source: SourceAddress, password: Secret
             "Upgrade that Ramet, then move the service again.",
         )
     return facts if found[0] else replace(facts, reserved_roles=(*facts.reserved_roles, OPERATOR_ROLE))
-
-
-def _upstream_of(server: Server) -> Upstream:
-    if server.upstream is None:
-        raise AssertionError("BUG: a standby without a source")
-    return server.upstream

@@ -37,7 +37,7 @@ from ramet.backends.local.wal.segment import segment_before, segments_in
 from ramet.backends.local.wal.waldump import last_record
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
-from ramet.model.upstream import Following, Upstream
+from ramet.model.upstream import Following
 
 _FETCHED, _COPIED, _BEFORE = "fetched", "copied", "data.before"
 _MOST_AT_ONCE = 64
@@ -85,7 +85,7 @@ class LocalFollowers:
         )
 
     def keep(self, server: Server, sealed: str) -> None:
-        paths, upstream = self.instances.make_directories(server), _upstream_of(server)
+        paths, upstream = self.instances.make_directories(server), server.required_upstream
         self.instances.make_sockets(paths)
         directory = source_directory(paths)
         self.instances.account.make_directory(directory)
@@ -144,7 +144,7 @@ class LocalFollowers:
         (directory / _COPIED).unlink(missing_ok=True)
 
     def observe(self, server: Server) -> Following | None:
-        paths, upstream = self.instances.paths(server.service_id), _upstream_of(server)
+        paths, upstream = self.instances.paths(server.service_id), server.required_upstream
         try:
             found = lag.observe(paths, upstream)
             self._keep_superusers_out(server, paths)
@@ -200,7 +200,7 @@ class LocalFollowers:
         return left
 
     def _copy_of(self, server: Server) -> BaseCopy:
-        return BaseCopy(self.instances, self.pool.driver, server, _upstream_of(server), self.pool.free_bytes)
+        return BaseCopy(self.instances, self.pool.driver, server, server.required_upstream, self.pool.free_bytes)
 
     def _archive_problem(self, name: str) -> str | None:
         """Say why an archive of a source cannot be read by the servers of this host; None when it can."""
@@ -249,9 +249,3 @@ class LocalFollowers:
         timeline = max((one.timeline for one in segments_in(wal) if one.number == number), default=0)
         program = self.instances.installations.of(server.pg_major).program("pg_waldump")
         return last_record(program, wal, timeline, replayed).startswith("CHECKPOINT_SHUTDOWN")
-
-
-def _upstream_of(server: Server) -> Upstream:
-    if server.upstream is None:
-        raise AssertionError("BUG: a standby without a source")
-    return server.upstream
