@@ -40,6 +40,11 @@ class Restart(Steps):
 
     name = ProcedureName.RESTART
 
+    def stop(self, work: Work[Any]) -> Outcome:
+        """Stop the server: a step of those that change what it can only start with."""
+        self.tools.backend.servers.stop(self.tools.server(work))
+        return Next("boot")
+
     def boot(self, work: Work[Restartable]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 

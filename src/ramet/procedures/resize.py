@@ -44,10 +44,6 @@ class Resize(Restart):
             return Done(changes=lambda tx: finish(tx, work))
         return Next("stop")
 
-    def stop(self, work: Work[ResizeState]) -> Outcome:
-        self.tools.backend.servers.stop(self.tools.server(work))
-        return Next("boot")
-
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         before = services.get_service(tx, work.subject)
         super().opened(tx, work)

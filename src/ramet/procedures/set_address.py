@@ -46,8 +46,7 @@ class SetAddress(Restart):
 
     def stop(self, work: Work[AddressState]) -> Outcome:
         stop_replicas(self.tools, work.subject)
-        self.tools.backend.servers.stop(self.tools.server(work))
-        return Next("boot")
+        return super().stop(work)
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         super().opened(tx, work)

@@ -52,10 +52,6 @@ class SetParameters(Restart):
             with suppress(Error):
                 self.tools.backend.parameters.apply(server)
 
-    def stop(self, work: Work[ParametersState]) -> Outcome:
-        self.tools.backend.servers.stop(self.tools.server(work))
-        return Next("boot")
-
     def undo_apply(self, work: Work[ParametersState]) -> None:
         """Put those of before in force again, if it serves."""
         before = tuple(sorted(work.state.before.items()))
