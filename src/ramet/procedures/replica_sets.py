@@ -59,6 +59,9 @@ class _Replicas(Steps):
         for server in self._servers(work):
             self.tools.backend.servers.destroy(server.service_id)
 
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        _finish(tx, work, down_reason=error)
+
     def _servers(self, work: Work[Any]) -> list[Server]:
         replica_set = set_of(self.tools, work.subject)
         return servers_of_set(replica_set, self.tools.service(replica_set.service_id))
@@ -112,9 +115,6 @@ class RestartReplicas(_Replicas):
 
     name = ProcedureName.RESTART_REPLICAS
 
-    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        _finish(tx, work, down_reason=error)
-
 
 class RebuildReplicas(_NewReplicas):
     """The steps of `rebuild_replicas`."""
@@ -124,9 +124,6 @@ class RebuildReplicas(_NewReplicas):
     def discard(self, work: Work[Restartable]) -> Outcome:
         self.destroy_all(work)
         return Next("replicate")
-
-    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        _finish(tx, work, down_reason=error)
 
 
 class DeleteReplicas(_Replicas):
