@@ -249,7 +249,7 @@ def submit_preparation(tx: sa.Connection, service_id: str, snapshot_id: str) -> 
     submit(tx, ProcedureName.PREPARE, service_id, OneSnapshotState(snapshot_id=snapshot_id))
 
 
-def release_holds(tx: sa.Connection, work: Work[Any], _error: str = "") -> None:
+def release_holds(tx: sa.Connection, work: Work[Any]) -> None:
     """Release every service that the operation holds."""
     services.drop_holds(tx, work.operation_id)
 
