@@ -1,9 +1,9 @@
 """What was taken from a fork so that it does not act on the world that its parent acts on, in words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-_MOST_NAMES = 20
+from ramet.model.words import counted, listed
 
 
 def neutralized_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -22,20 +22,10 @@ def neutralized_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     if jobs := facts.get("jobs"):
         yield "Scheduled jobs", f"{listed(jobs)}: paused"
     if mappings := facts.get("user_mappings"):
-        yield "Foreign servers", f"{_counted(mappings, 'user mapping')} emptied"
+        yield "Foreign servers", f"{counted(mappings, 'user mapping')} emptied"
     if removed := facts.get("settings_removed"):
         yield "Settings", f"{listed(removed)}: removed, because they keep tsdbadmin from logging in"
     if closed := facts.get("databases_not_entered"):
         yield "Not entered", f"{listed(closed)}: these databases accept no connections"
     if rotated := facts.get("roles_rotated"):
-        yield "Passwords", f"of {_counted(rotated, 'login role')} replaced; only the new one of tsdbadmin is known"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in a sentence, the first ones where they are many."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+        yield "Passwords", f"of {counted(rotated, 'login role')} replaced; only the new one of tsdbadmin is known"

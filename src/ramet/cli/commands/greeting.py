@@ -9,6 +9,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.options import open_client
 from ramet.errors import Error, Unauthorized
 from ramet.model.status import Status
+from ramet.model.words import counted
 
 _SECONDS = 3.0
 _FIRST_STEPS = (
@@ -46,8 +47,7 @@ def _after(base_url: str, services: Sequence[Service]) -> tuple[str, Sequence[tu
     ready = [one for one in services if one.status is Status.READY]
     name = (ready or services)[-1].name
     one = name if name.isalnum() else f"'{name}'" if " " in name else name
-    number = f"{len(services)} service{'' if len(services) == 1 else 's'}, {len(ready)} READY"
-    return f"The server at {host} has {number}. For example:", (
+    return f"The server at {host} has {counted(len(services), 'service')}, {len(ready)} READY. For example:", (
         ("ramet ls", "list them"),
         (f"ramet psql {one}", "connect"),
         (f"ramet fork {one}", "a second one with its data, as of now"),

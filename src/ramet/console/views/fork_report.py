@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ramet.console.views.format import bytes_text, counted
+from ramet.console.views.format import bytes_text
 from ramet.console.views.operation_steps import step_title
 from ramet.control.fork_reports import ForkReport, checks_of, left_behind
 from ramet.model.fork import ForkStrategy, parse_target_time
 from ramet.model.fork_report import Cut, Mark
-from ramet.model.neutralized import listed, neutralized_lines
+from ramet.model.neutralized import neutralized_lines
 from ramet.model.procedures import ProcedureName
 from ramet.model.timestamps import rfc3339
+from ramet.model.words import counted, listed
 
 Lines = Sequence[tuple[str, str]]
 

@@ -37,8 +37,3 @@ def size_text(size: Size) -> str:
     if size.cpu_millis is None:
         return "shared"
     return f"{size.cpu_millis / 1000:g} CPU · {size.memory_gbs} GB"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

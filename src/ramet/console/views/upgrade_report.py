@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramet.console.views.fork_report import StepShare, shares_of
-from ramet.console.views.format import counted
 from ramet.console.views.operation_steps import step_title
 from ramet.model.procedures import ProcedureName
+from ramet.model.words import counted
 from ramet.upgrades.verbs import Upgrade
 
 Lines = Sequence[tuple[str, str]]
