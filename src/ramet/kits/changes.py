@@ -13,8 +13,8 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import service_command
 from ramet.cli.ui.output import say
+from ramet.cli.ui.service_views import shown_endpoint
 from ramet.client import Client
-from ramet.endpoints import address
 from ramet.errors import Failed, Invalid
 from ramet.kits.throwaway import throwaway_fork
 from ramet.model.login import LEAST_SECONDS
@@ -72,7 +72,7 @@ def _schema_of(client: Client, service: Service) -> list[str]:
 def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
     until = service.metadata.expires_at
     lines = [
-        f"**`{service.name}`** is a fork of `{parent}` for this change, at `{_place(service)}`"
+        f"**`{service.name}`** is a fork of `{parent}` for this change, at `{shown_endpoint(service)}`"
         + ("." if until is None else f", until {local_time(until)}."),
         "",
         f'With a key of your own: `psql "$(ramet db login {service.name})"`',
@@ -85,7 +85,3 @@ def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
     # A fence of tildes: definitions may contain backticks, and begin no line.
     lines += [f"What differs from the schema of `{parent}`:", "", "~~~~~~diff", text[:_MOST_CHARACTERS], "~~~~~~", *cut]
     return "\n".join(lines)
-
-
-def _place(service: Service) -> str:
-    return address(service.endpoint.host, service.endpoint.port)
