@@ -12,7 +12,7 @@ from ramet import __version__
 from ramet.errors import Error
 from ramet.kits.mcp.callers import Callers, is_refused
 from ramet.kits.mcp.checked_tool import CheckedTool
-from ramet.kits.mcp.tools import Tools, told_plainly
+from ramet.kits.mcp.tools import Tools, with_tool_errors
 
 PATH = "/mcp"
 _INSTRUCTIONS = (
@@ -46,7 +46,7 @@ def build_server(callers: Callers) -> MCPServer:
         version=__version__,
         log_level="WARNING",
         tools=[
-            CheckedTool.from_function(told_plainly(tool), annotations=annotations)
+            CheckedTool.from_function(with_tool_errors(tool), annotations=annotations)
             for annotations, found in kinds
             for tool in found
         ],

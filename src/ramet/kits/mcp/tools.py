@@ -201,17 +201,17 @@ class Tools:
         return {"uri": uri, "read_only": made.read_only, "expires_at": _plain(made)["expires_at"]}
 
 
-def told_plainly(tool: Tool) -> Tool:
+def with_tool_errors(tool: Tool) -> Tool:
     """Make errors of Ramet what the agent reads: what is wrong, and the remedy."""
 
     @wraps(tool)
-    def told(*arguments: Any, **named: Any) -> Any:
+    def called(*arguments: Any, **named: Any) -> Any:
         try:
             return tool(*arguments, **named)
         except Error as error:
             raise ToolError(str(error).replace("target_time", "to")) from error
 
-    return cast("Tool", told)
+    return cast("Tool", called)
 
 
 def _chosen_point(to: str | None, snapshot: str | None) -> ChosenPoint:
