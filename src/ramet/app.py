@@ -205,7 +205,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
         Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
-        Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane, most_unasked).tend, at_start=False),
+        Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane, most_unasked).maintain, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),

@@ -45,7 +45,7 @@ class Warm:
     def tend(self, times: int = 12) -> None:
         """Call the duty again and again, and do what it has submitted."""
         for _ in range(times):
-            self.keeper.tend()
+            self.keeper.maintain()
             self.world.work()
 
     def forks(self) -> list[Service]:

@@ -37,11 +37,11 @@ def test_forks_are_made_one_at_a_time_and_not_while_others_are_being_started(war
     assert warm.world.look(warm.shop)["metadata"]["warm_forks"] == 3
     taken = warm.world.fork(warm.shop)
     warm.world.create(name="being made")
-    warm.keeper.tend()
+    warm.keeper.maintain()
     assert len(warm.ids()) == 2
     warm.world.work()
-    warm.keeper.tend()
-    warm.keeper.tend()
+    warm.keeper.maintain()
+    warm.keeper.maintain()
     assert shown(warm)["being_made"] == 1
     warm.tend()
     assert len(warm.ids()) == 3
@@ -125,7 +125,7 @@ def test_no_state_older_than_the_pool_allows_is_given_while_nobody_tends_it(warm
     warm.world.backend.crash(warm.shop["service_id"])
     with warm.world.store.write() as tx:
         services.update_service(tx, warm.shop["service_id"], down_reason="Its server is not running.")
-    warm.keeper.tend()
+    warm.keeper.maintain()
     assert all(one.activity is not None for one in warm.forks())  # deleted, although its parent is down
 
 

@@ -1,4 +1,4 @@
-"""The duty that keeps pools of warm forks: it lets go of forks that no client may get, and makes others in idle time.
+"""The duty that keeps pools of warm forks: it discards forks that no client may get, and makes others in idle time.
 
 One fork is made at a time, and none while other servers are being made or started, or while the host would then have no
 room for one more. Nothing is remembered that matters: what this process saw of the parents' commits saves work only.
@@ -67,14 +67,14 @@ class KeepingWarm:
     _demand: Demand = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _paused_until: dict[str, float] = field(default_factory=dict)
-    _waste_paid_at: float = 0.0
+    _next_fork_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.plane = as_keeper(self.plane)
         self._demand = Demand(self.plane, self.most_automatic, self.seconds)
 
-    def tend(self) -> None:
-        """Tend the pools of all services."""
+    def maintain(self) -> None:
+        """Maintain the pools of all services."""
         automatic = self._demand.pools()
         with self.plane.store.read() as tx:
             parents = {one.id: one for one in services_among(tx, automatic)}
@@ -88,9 +88,9 @@ class KeepingWarm:
             if parent_id not in parents:
                 self._delete(own, "Its parent keeps no forks any more")
         for parent in parents.values():
-            self._tend_pool(parent, pool_of(parent) or automatic[parent.id], found.get(parent.id, []))
+            self._maintain_pool(parent, pool_of(parent) or automatic[parent.id], found.get(parent.id, []))
 
-    def _tend_pool(self, parent: Service, pool: Pool, own: list[Service]) -> None:
+    def _maintain_pool(self, parent: Service, pool: Pool, own: list[Service]) -> None:
         status = status_of(parent)
         if status in (Status.PAUSED, Status.DELETING):
             self._delete(own, f"Its parent is {status}")
@@ -101,15 +101,15 @@ class KeepingWarm:
                 one for one in own if is_like(one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
-        self._let_go(pool, [one for one in own if one not in kept], "Its parent has changed")
+        self._discard(pool, [one for one in own if one not in kept], "Its parent has changed")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
-        is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._waste_paid_at)
-        if is_due and is_time and self._has_leisure(parent):
+        is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._next_fork_at)
+        if is_due and is_time and self._host_is_idle(parent):
             self._make(parent, pool)
 
     def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
-        """Let go of forks whose state is too old, and of more than the pool has; return the others.
+        """Discard forks whose state is too old, and of more than the pool has; return the others.
 
         One whose parent has committed since is replaced when the parent is quiet again, or at half of the age, one at a
         time: the pool does not run empty at once. Of an automatic pool all go then: nobody has asked for older states.
@@ -118,15 +118,15 @@ class KeepingWarm:
         current = [self._renewed(one, seen, pool, now) for one in own]
         current.sort(key=lambda one: one[1].as_of, reverse=True)
         stale = [fork for fork, warmth in current if not warmth.is_within(pool.max_age_seconds, now)]
-        self._let_go(pool, stale, f"Its state is older than {pool.max_age_seconds} s")
+        self._discard(pool, stale, f"Its state is older than {pool.max_age_seconds} s")
         kept = [(fork, warmth) for fork, warmth in current if fork not in stale]
-        self._let_go(pool, [fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
+        self._discard(pool, [fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
         kept = kept[: pool.size]
         late = [fork for fork, warmth in kept if self._is_due(warmth, seen, pool, now)]
         if not pool.automatic:
             is_full = len(kept) == pool.size and all(fork.ready_at is not None for fork, _ in kept)
             late = late[-1:] if is_full else []
-        self._let_go(pool, late, "Its parent has committed since")
+        self._discard(pool, late, "Its parent has committed since")
         return [fork for fork, _ in kept if fork not in late]
 
     def _look(self, parent: Service) -> _Seen:
@@ -162,7 +162,7 @@ class KeepingWarm:
             return False
         return seen.is_settled or not (pool.automatic or warmth.is_within(pool.max_age_seconds // 2, now))
 
-    def _has_leisure(self, parent: Service) -> bool:
+    def _host_is_idle(self, parent: Service) -> bool:
         if self.seconds() < self._paused_until.get(parent.id, 0.0):
             return False
         with self.plane.store.read() as tx:
@@ -178,11 +178,11 @@ class KeepingWarm:
             _log.info("service %s: no warm fork is made now: %s", parent.id, error)
             self._paused_until[parent.id] = self.seconds() + _PAUSE_SECONDS
 
-    def _let_go(self, pool: Pool, own: Sequence[Service], reason: str) -> None:
+    def _discard(self, pool: Pool, own: Sequence[Service], reason: str) -> None:
         """Delete forks that nobody has got; those of automatic pools delay the next one."""
         self._delete(own, reason)
         if pool.automatic and own:
-            self._waste_paid_at = max(self._waste_paid_at, self.seconds()) + WASTE_SECONDS * len(own)
+            self._next_fork_at = max(self._next_fork_at, self.seconds()) + WASTE_SECONDS * len(own)
 
     def _delete(self, own: Sequence[Service], reason: str) -> None:
         for fork in own:
