@@ -71,8 +71,8 @@ def test_a_report_leaves_out_empty_facts(tmp_path: Path) -> None:
     cut: dict[str, Any] = {"last_included": None, "first_excluded": None, "behind_with_earlier_time": []}
     view = report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=nothing, capture={"cut": cut}))
     assert [name for name, _ in view.contents] == ["First transaction left out"]
-    assert [name for name, _ in view.neutralised] == ["Passwords"]
-    assert "1 login role replaced" in dict(view.neutralised)["Passwords"]
+    assert [name for name, _ in view.neutralized] == ["Passwords"]
+    assert "1 login role replaced" in dict(view.neutralized)["Passwords"]
 
 
 def test_a_report_lists_what_was_neutralized(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_report_lists_what_was_neutralized(tmp_path: Path) -> None:
         "user_mappings": 2,
         "databases_not_entered": [f"d{number}" for number in range(25)],
     }
-    reported = dict(report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralised)
+    reported = dict(report_view(_report(tmp_path, ForkRequest(ForkStrategy.NOW), neutralised=found)).neutralized)
     assert reported["Prepared transactions"] == "tsdb: two: rolled back"
     assert reported["Foreign servers"] == "2 user mappings emptied"
     assert "d19 and 5 more" in reported["Not entered"]

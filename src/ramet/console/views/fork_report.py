@@ -32,7 +32,7 @@ class ReportView:
 
     restore_point: str
     contents: Lines
-    neutralised: Lines
+    neutralized: Lines
     not_copied: Lines
     shares: Sequence[StepShare]
     total_seconds: float
