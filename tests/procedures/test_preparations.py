@@ -163,7 +163,7 @@ def test_a_snapshot_is_prepared_later_if_snapshots_and_the_last_preparation_took
     assert world.backend.values(fork.id) == world.backend.values(service.id)
     assert backend.prepared == set()
 
-    for seconds, wanted in ((599, set()), (601, {newest})):
+    for seconds, wanted in ((500, set()), (601, {newest})):
         run_later(world, timedelta(seconds=seconds))
         assert backend.prepared == wanted
 
