@@ -4,14 +4,14 @@ A standby that cannot catch up any more is copied again: the attempts are bounde
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from msgspec.structs import replace
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.subjects import serving_services
-from ramet.errors import Error
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
@@ -30,18 +30,16 @@ class Observing:
     """The duty."""
 
     plane: Plane
+    _faults: Faults = field(default_factory=lambda: Faults("followers"))
 
     def observe(self) -> None:
         """Observe each standby that serves; record what changed, and how far behind it is every few seconds."""
         for service in serving_services(self.plane.store):
             if service.upstream is not None and self._is_due(service):
-                try:
+                with self._faults.contained(service.id):
                     found = self._observed(service)
-                except (Error, OSError) as error:
-                    _log.warning("service %s could not be observed: %s", service.id, error)
-                    continue
-                if found is not None and _is_news(service, found):
-                    self._record(service, found)
+                    if found is not None and _is_news(service, found):
+                        self._record(service, found)
 
     def _is_due(self, service: Service) -> bool:
         """Tell whether to observe a service now: a session in the source is opened for a subscription."""

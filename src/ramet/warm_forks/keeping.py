@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from ramet.control import forks
 from ramet.control.admission import Wanted, capacity_of, check_admission, wanted_for
+from ramet.control.duties.faults import Faults
 from ramet.control.idempotency import new_identity
 from ramet.control.plane import Plane, nobody_gives_way
 from ramet.control.ports import reserve_ports
@@ -68,6 +69,7 @@ class KeepingWarm:
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _paused_until: dict[str, float] = field(default_factory=dict)
     _next_fork_at: float = 0.0
+    _faults: Faults = field(default_factory=lambda: Faults("warm forks"))
 
     def __post_init__(self) -> None:
         self.plane = as_keeper(self.plane)
@@ -86,9 +88,11 @@ class KeepingWarm:
         self._seen = {one: self._seen[one] for one in parents if one in self._seen}
         for parent_id, own in found.items():
             if parent_id not in parents:
-                self._delete(own, "Its parent keeps no forks any more")
+                with self._faults.contained(parent_id):
+                    self._delete(own, "Its parent keeps no forks any more")
         for parent in parents.values():
-            self._maintain_pool(parent, pool_of(parent) or automatic[parent.id], found.get(parent.id, []))
+            with self._faults.contained(parent.id):
+                self._maintain_pool(parent, pool_of(parent) or automatic[parent.id], found.get(parent.id, []))
 
     def _maintain_pool(self, parent: Service, pool: Pool, own: list[Service]) -> None:
         status = status_of(parent)

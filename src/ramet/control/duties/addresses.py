@@ -1,5 +1,6 @@
 """Services that are to get another host get it, one operation each, as soon as nothing else works on them."""
 
+from ramet.control.duties.faults import Faults
 from ramet.control.lookup import claim, is_being_restored
 from ramet.control.plane import Plane
 from ramet.model.address import earlier_hosts_of, wanted_host_of, with_wanted_host
@@ -7,13 +8,16 @@ from ramet.model.procedures import ProcedureName
 from ramet.procedures.state import AddressState
 from ramet.store import services
 
+_faults = Faults("addresses")
+
 
 def move_services(plane: Plane) -> None:
     """Submit the operations for services without one; others have their turn the next time."""
     with plane.store.read() as tx:
         found = [one.id for one in services.that_move(tx) if one.activity is None]
     for service_id in found:
-        _submit(plane, service_id)
+        with _faults.contained(service_id):
+            _submit(plane, service_id)
 
 
 def _submit(plane: Plane, service_id: str) -> None:

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from ramet.backends.interface.archive import ARCHIVE_BUSY, ArchiveState
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
 from ramet.model.archive import gaps_with, is_archived
@@ -19,6 +20,7 @@ _BUDGET_SECONDS = 2.0
 _RECORD_EVERY = timedelta(seconds=5)
 _WRONG_CLOCK = timedelta(hours=1)  # what the times of base backups may be wrong by
 _log = logging.getLogger(__name__)
+_discarding = Faults("old archive")
 
 
 @dataclass
@@ -27,6 +29,7 @@ class OffHostArchive:
 
     plane: Plane
     _asked_last: str = ""
+    _faults: Faults = field(default_factory=lambda: Faults("archive"))
 
     def maintain(self) -> None:
         """Send what is new of each archived service that no operation is changing."""
@@ -34,20 +37,24 @@ class OffHostArchive:
             return
         due = _archived_services(self.plane)
         for service in sorted(due, key=lambda one: (one.id <= self._asked_last, one.id)):
-            try:
-                state = self.plane.backend.archive.maintain(
-                    server_of(service), paused=service.paused, timeout_seconds=_BUDGET_SECONDS
-                )
-            except Unavailable as error:
-                if error.code == ARCHIVE_BUSY:
-                    continue
-                self._asked_last = service.id
-                for each in due:
-                    _record(self.plane, each, _unchanged(each, error))
-                return
-            except (Failed, OSError) as error:
-                state = _unchanged(service, error)
-            _record(self.plane, service, state)
+            with self._faults.contained(service.id):
+                try:
+                    _record(self.plane, service, self._maintained(service))
+                except Unavailable as error:
+                    if error.code == ARCHIVE_BUSY:
+                        continue
+                    self._asked_last = service.id
+                    for each in due:
+                        _record(self.plane, each, _unchanged(each, error))
+                    return
+
+    def _maintained(self, service: Service) -> ArchiveState:
+        try:
+            return self.plane.backend.archive.maintain(
+                server_of(service), paused=service.paused, timeout_seconds=_BUDGET_SECONDS
+            )
+        except (Failed, OSError) as error:
+            return _unchanged(service, error)
 
 
 @dataclass
@@ -57,6 +64,7 @@ class ArchiveChecks:
     plane: Plane
     budget_bytes: int
     _checked_last: str = ""
+    _faults: Faults = field(default_factory=lambda: Faults("archive check"))
 
     def check(self) -> None:
         """Read back what comes next; what is found shows in the problem of a service."""
@@ -66,11 +74,12 @@ class ArchiveChecks:
         for service in sorted(known, key=lambda one: (one.id <= self._checked_last, one.id)):
             if left <= 0:
                 return
-            try:
-                left -= self.plane.backend.archive.check(server_of(service), left)
-            except (Failed, Unavailable) as error:
-                _log.warning("the archive of service %s is not checked: %s", service.id, error)
-                return
+            with self._faults.contained(service.id):
+                try:
+                    left -= self.plane.backend.archive.check(server_of(service), left)
+                except (Failed, Unavailable) as error:
+                    _log.warning("the archive of service %s is not checked: %s", service.id, error)
+                    return
             self._checked_last = service.id
 
 
@@ -79,15 +88,16 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
     if plane.backend.archive.url() is None:
         return
     for service in _in_archive(plane):
-        try:
-            oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
-        except (Failed, Unavailable) as error:
-            _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
-            return
-        if oldest != service.archive_from:
-            until = service.archived_until if oldest is not None else None
-            with plane.store.write(durable=False) as tx:
-                services.update_service(tx, service.id, archive_from=oldest, archived_until=until)
+        with _discarding.contained(service.id):
+            try:
+                oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
+            except (Failed, Unavailable) as error:
+                _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
+                return
+            if oldest != service.archive_from:
+                until = service.archived_until if oldest is not None else None
+                with plane.store.write(durable=False) as tx:
+                    services.update_service(tx, service.id, archive_from=oldest, archived_until=until)
 
 
 def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:

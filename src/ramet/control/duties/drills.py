@@ -3,6 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.ids import new_id
 from ramet.model.archive import is_archived
@@ -18,6 +19,7 @@ EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
 _WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
 _log = logging.getLogger(__name__)
+_faults = Faults("overdue drills")
 
 
 def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
@@ -36,15 +38,20 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     with plane.store.read() as tx:
         known = [service for service in services.claimed_services(tx) if shown_status(service) is Status.READY]
     for service in known:
-        _record_overdue_archive(plane, service, every)
-        since = service.last_verified_at or service.ready_at or service.created_at
-        if plane.backend.copies.are_needed():  # then each restore is from the archive
-            continue
-        if service.drill_failure is None and plane.clock() - since >= 2 * every:
-            failure = f"No restore has been verified since {rfc3339(since)}."
-            _log.warning("service %s: %s", service.id, failure)
-            with plane.store.write() as tx:
-                services.update_service(tx, service.id, drill_failure=failure)
+        with _faults.contained(service.id):
+            _record_overdue_archive(plane, service, every)
+            _record_overdue(plane, service, every)
+
+
+def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
+    if plane.backend.copies.are_needed():  # then each restore is from the archive
+        return
+    since = service.last_verified_at or service.ready_at or service.created_at
+    if service.drill_failure is None and plane.clock() - since >= 2 * every:
+        failure = f"No restore has been verified since {rfc3339(since)}."
+        _log.warning("service %s: %s", service.id, failure)
+        with plane.store.write() as tx:
+            services.update_service(tx, service.id, drill_failure=failure)
 
 
 def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) -> None:

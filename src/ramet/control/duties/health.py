@@ -1,16 +1,13 @@
 """Inspecting the servers that should be serving, and restarting those that are not."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ramet.control.duties.faults import Faults
 from ramet.control.duties.replica_health import fault_of_set, record_fault, submit_restart
 from ramet.control.duties.restarts import Restarts
 from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
 from ramet.control.subjects import serving_services, serving_sets
-from ramet.errors import Unseen
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
@@ -19,8 +16,6 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable
 from ramet.store import services
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Health:
@@ -28,12 +23,16 @@ class Health:
 
     plane: Plane
     _restarts: Restarts = field(default_factory=Restarts)
+    _faults: Faults = field(default_factory=lambda: Faults("health"))
 
     def inspect(self) -> None:
-        """Inspect each server that should be serving, with its pooler and replicas; restart what is down."""
+        """Inspect each server that should be serving, with its pooler and replicas; restart what is down.
+
+        One that cannot be inspected now stays as it is: nothing is known of it, least of all that it is down.
+        """
         known = serving_services(self.plane.store)
         for service in known:
-            with _unless_unseen():
+            with self._faults.contained(service.id):
                 self._inspect_service(service)
         self._inspect_replica_sets()
 
@@ -78,7 +77,7 @@ class Health:
         parents = {service.id: service for service in serving_services(self.plane.store)} if sets else {}
         for each in sets:
             if each.service_id in parents:
-                with _unless_unseen():
+                with self._faults.contained(each.id):
                     self._inspect_set(each, parents[each.service_id])
 
     def _inspect_set(self, replica_set: ReplicaSet, parent: Service) -> None:
@@ -92,12 +91,3 @@ class Health:
             message = f"read replica set {replica_set.id} is down, restarting it: {fault.reason}"
             self._restarts.log(replica_set.id, message)
             self.plane.wake()
-
-
-@contextmanager
-def _unless_unseen() -> Iterator[None]:
-    """Leave a server as it is when it cannot be inspected now: nothing is known of it, least of all that it is down."""
-    try:
-        yield
-    except Unseen as error:
-        _log.warning("%s", error)

@@ -14,6 +14,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.services import submit_deletion
 from ramet.control.subjects import servers_of
@@ -34,6 +35,7 @@ class LifeSpans:
     plane: Plane
     now: Callable[[], datetime]
     _looked_at: dict[str, float] = field(default_factory=dict)
+    _faults: Faults = field(default_factory=lambda: Faults("life spans"))
 
     def tend(self) -> None:
         """Look for sessions where idleness counts; announce what ends soon, and delete what has ended."""
@@ -45,7 +47,8 @@ class LifeSpans:
         now = self.now()
         for service in known:
             if not service.protected and service.ready_at is not None and not is_being_deleted(service):
-                self._tend_one(service, now)
+                with self._faults.contained(service.id):
+                    self._tend_one(service, now)
         self.plane.wake()
 
     def _tend_one(self, service: Service, now: datetime) -> None:

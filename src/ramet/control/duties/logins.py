@@ -1,18 +1,15 @@
 """Logins end with their time or with their key: their roles are dropped as soon as the server can be asked."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
-from ramet.errors import Error
 from ramet.model.login import Login
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.store import keys, logins, services
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -20,6 +17,7 @@ class EndedLogins:
     """The duty."""
 
     plane: Plane
+    _faults: Faults = field(default_factory=lambda: Faults("logins"))
 
     def drop(self) -> None:
         """Drop the logins that have ended, and forget those of services that are gone."""
@@ -31,7 +29,8 @@ class EndedLogins:
             gone = {one for one in {each.service_id for each in known} if _is_gone(services.get_service(tx, one))}
         over = [one for one in known if now >= one.expires_at or one.service_id in gone or not active[one.public_key]]
         for service_id in sorted({one.service_id for one in over}):
-            self._drop_of(service_id, [one.role for one in over if one.service_id == service_id])
+            with self._faults.contained(service_id):
+                self._drop_of(service_id, [one.role for one in over if one.service_id == service_id])
 
     def _drop_of(self, service_id: str, roles: Sequence[str]) -> None:
         with self.plane.store.read() as tx:
@@ -39,11 +38,7 @@ class EndedLogins:
         if service is not None and not _is_gone(service):
             if status_of(service) is not Status.READY:
                 return
-            try:
-                self.plane.backend.logins.drop(server_of(service), roles)
-            except Error as error:
-                _log.warning("the logins of service %s that have ended were not dropped: %s", service_id, error)
-                return
+            self.plane.backend.logins.drop(server_of(service), roles)
         with self.plane.store.write() as tx:
             logins.delete_logins(tx, roles)
 

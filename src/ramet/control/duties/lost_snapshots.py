@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.store import services, snapshots
 
@@ -15,14 +16,17 @@ class LostSnapshots:
 
     plane: Plane
     _compared: set[str] = field(default_factory=set)
+    _faults: Faults = field(default_factory=lambda: Faults("lost snapshots"))
 
     def remove(self) -> None:
         """Delete the rows of snapshots that are not there, so that forks use those that are."""
         with self.plane.store.read() as tx:
             known = [service.id for service in services.live_services(tx) if service.ready_at is not None]
         for service_id in known:
-            if service_id not in self._compared and self._compare(service_id):
-                self._compared.add(service_id)
+            if service_id not in self._compared:
+                with self._faults.contained(service_id):
+                    if self._compare(service_id):
+                        self._compared.add(service_id)
 
     def _compare(self, service_id: str) -> bool:
         """Delete the rows of what one service has lost; False when that cannot be known now."""

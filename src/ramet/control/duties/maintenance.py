@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from ramet.backends.interface.values import Server
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.subjects import serving_sets
-from ramet.errors import Failed, Unavailable
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.replicas import servers_of_set
@@ -16,6 +16,7 @@ from ramet.store import services
 
 _BUDGET_SECONDS = 0.1
 _log = logging.getLogger(__name__)
+_faults = Faults("maintenance")
 
 
 def maintain_servers(plane: Plane, now: Callable[[], datetime]) -> None:
@@ -24,14 +25,11 @@ def maintain_servers(plane: Plane, now: Callable[[], datetime]) -> None:
     `now` is the trusted time (`ramet.control.duties.clock`).
     """
     for service, server in _servers(plane):
-        try:
+        with _faults.contained(server.service_id):
             delay = plane.backend.servers.maintain(server, _BUDGET_SECONDS, now()).archive_delay
-        except (Failed, Unavailable, OSError) as error:
-            _log.warning("server %s could not be maintained: %s", server.service_id, error)
-            continue
-        is_primary = server.primary is None
-        if is_primary and status_of(service) is Status.READY and delay != service.archive_delay:
-            _record(plane, service.id, delay)
+            is_primary = server.primary is None
+            if is_primary and status_of(service) is Status.READY and delay != service.archive_delay:
+                _record(plane, service.id, delay)
 
 
 def _servers(plane: Plane) -> Iterator[tuple[Service, Server]]:

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.errors import Error
 from ramet.store import metrics
@@ -25,6 +26,7 @@ class OwnSpace:
     plane: Plane
     clock: Callable[[], float] = time.monotonic
     _rests_until: float = float("-inf")
+    _faults: Faults = field(default_factory=lambda: Faults("own space"))
 
     def measure(self) -> None:
         """Measure services that were not measured for a minute, longest ago first, until the time is used up."""
@@ -36,7 +38,9 @@ class OwnSpace:
             due = metrics.due_for_own_space(tx, now, EVERY)
         found: dict[str, int | None] = {}
         for service_id in due:
-            found[service_id] = self._measured(service_id)
+            found[service_id] = None
+            with self._faults.contained(service_id):
+                found[service_id] = self._measured(service_id)
             if self.clock() - begun >= _AT_WORK_SECONDS:
                 break
         self._rests_until = self.clock() + _REST * (self.clock() - begun)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ramet.backends.interface.backend import Backend
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.subjects import serving_services, serving_sets
 from ramet.errors import Error
@@ -23,6 +24,7 @@ class Refresh:
     plane: Plane
     _begun: datetime = field(init=False)
     _done: set[str] = field(default_factory=set)
+    _faults: Faults = field(default_factory=lambda: Faults("upgrades"))
 
     def __post_init__(self) -> None:
         """Remember when this process began."""
@@ -33,9 +35,14 @@ class Refresh:
         for service in serving_services(self.plane.store):
             is_older = service.ready_at is not None and service.ready_at < self._begun
             is_due = is_older and service.down_reason is None and service.id not in self._done
-            if is_due and self.plane.backend.servers.refresh(server_of(service)):
-                self._done.add(service.id)
-                self._refresh_sets(service)
+            if is_due:
+                with self._faults.contained(service.id):
+                    self._refresh(service)
+
+    def _refresh(self, service: Service) -> None:
+        if self.plane.backend.servers.refresh(server_of(service)):
+            self._done.add(service.id)
+            self._refresh_sets(service)
 
     def _refresh_sets(self, service: Service) -> None:
         with self.plane.store.read() as tx:

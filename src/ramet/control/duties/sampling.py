@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ramet.backends.interface.values import Server
+from ramet.control.duties.faults import Faults
 from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
 from ramet.control.subjects import servers_of
@@ -29,6 +30,7 @@ class Sampling:
 
     plane: Plane
     _blocks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _faults: Faults = field(default_factory=lambda: Faults("metrics"))
 
     def sample(self) -> None:
         """Measure what was not measured for half a minute, for a fifth of a second at most.
@@ -47,7 +49,9 @@ class Sampling:
             with self.plane.store.read() as tx:
                 found = servers_of(tx, subject)
                 service = services.get_service(tx, subject)
-            taken[subject] = self._sample(found, service if has_archive else None, service)
+            taken[subject] = Sample(now, {})
+            with self._faults.contained(subject):
+                taken[subject] = self._sample(found, service if has_archive else None, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break
         if taken:

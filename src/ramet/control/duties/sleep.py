@@ -6,6 +6,7 @@ How long a service was idle is known to this process only: after its restart tha
 import time
 from dataclasses import dataclass, field
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.sleep import submit_sleep, wake
 from ramet.model.service import Service, status_of
@@ -34,6 +35,7 @@ class FallingAsleep:
 
     plane: Plane
     _idle: dict[str, _Idle] = field(default_factory=dict)
+    _faults: Faults = field(default_factory=lambda: Faults("sleep"))
 
     def tend(self) -> None:
         """Look for sessions where that is due, and submit that services fall asleep."""
@@ -41,7 +43,8 @@ class FallingAsleep:
             known = [each for each in services.that_may_sleep(tx) if status_of(each) is Status.READY]
         self._idle = {each.id: self._idle[each.id] for each in known if each.id in self._idle}
         for service in known:
-            self._tend_one(service, service.sleep_after_seconds or 0)
+            with self._faults.contained(service.id):
+                self._tend_one(service, service.sleep_after_seconds or 0)
 
     def _tend_one(self, service: Service, seconds: int) -> None:
         now = time.monotonic()
@@ -62,6 +65,7 @@ class Waking:
     """The duty that opens endpoints again, and starts servers for clients that wait."""
 
     plane: Plane
+    _faults: Faults = field(default_factory=lambda: Faults("waking"))
 
     def attend(self) -> None:
         """Wait for clients of services that sleep until the duty is due again."""
@@ -76,4 +80,11 @@ class Waking:
         again: set[str] = set()
         while (left := deadline - time.monotonic()) > 0:
             found = endpoints.waiting(min(left, _AGAIN_SECONDS) if again else left)
-            again = {service_id for service_id in {*again, *found} if not wake(self.plane, service_id)}
+            again = {service_id for service_id in {*again, *found} if self._waits(service_id)}
+
+    def _waits(self, service_id: str) -> bool:
+        """Wake a service; tell whether to try that again soon."""
+        is_awake = True
+        with self._faults.contained(service_id):
+            is_awake = wake(self.plane, service_id)
+        return not is_awake

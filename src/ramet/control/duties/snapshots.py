@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.restore import settings_in_force, written_bytes
 from ramet.control.subjects import serving_services
@@ -29,6 +30,7 @@ class ScheduledSnapshots:
     _written_before: dict[str, int] = field(default_factory=dict)
     _clock_ahead: float | None = None
     _clock_went_back: bool = False
+    _faults: Faults = field(default_factory=lambda: Faults("snapshots"))
 
     def take_due(self) -> None:
         """Submit a snapshot of each service for which one is due: by time, by WAL, or because writing has stopped.
@@ -42,8 +44,10 @@ class ScheduledSnapshots:
         self._written_before, self._written = self._written, {}
         self._clock_went_back = self._has_clock_gone_back()
         for service in serving_services(self.plane.store):
-            if service.down_reason is None and service.storage_warning is None and self._is_due(service):
-                submit_scheduled(self.plane, service.id)
+            if service.down_reason is None and service.storage_warning is None:
+                with self._faults.contained(service.id):
+                    if self._is_due(service):
+                        submit_scheduled(self.plane, service.id)
 
     def _is_due(self, service: Service) -> bool:
         with self.plane.store.read() as tx:

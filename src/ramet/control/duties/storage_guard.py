@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.control.subjects import serving_services
-from ramet.errors import Unavailable
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.store import services
@@ -26,6 +26,7 @@ class StorageGuard:
     plane: Plane
     _is_short: bool = False
     _checked_at: float | None = None
+    _faults: Faults = field(default_factory=lambda: Faults("storage guard"))
 
     def check(self) -> None:
         """Make serving services read-only while the storage is nearly full, and writable again when there is space.
@@ -54,8 +55,9 @@ class StorageGuard:
         """Return why services have nearly used up their own quotas, by id."""
         found = {}
         for service in known:
-            lasting = service.storage_warning is not None
-            reason = self.plane.backend.host.storage_pressure(server_of(service), lasting=lasting)
+            reason = service.storage_warning  # stays as it is when that cannot be measured
+            with self._faults.contained(service.id):
+                reason = self.plane.backend.host.storage_pressure(server_of(service), lasting=reason is not None)
             if reason is not None:
                 found[service.id] = reason
         return found
@@ -87,9 +89,9 @@ class StorageGuard:
         return [service for service, is_changed in answers if not is_changed]
 
     def _set_read_only(self, service: Service, *, read_only: bool) -> bool:
-        try:
+        """Tell whether that worked; where the server does not serve, it is tried again."""
+        is_left = True
+        with self._faults.contained(service.id):
             self.plane.backend.servers.set_read_only(server_of(service), read_only=read_only)
-        except (Unavailable, OSError) as error:
-            _log.warning("service %s does not serve: whether it is read-only is set later: %s", service.id, error)
-            return False
-        return True
+            is_left = False
+        return not is_left
