@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import psycopg
 
@@ -11,6 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, table_sizes
 from ramet.backends.local.sql.connections import DATABASE, Connection
+from ramet.backends.local.sql.raw_names import shown
 from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.model.statement_text import without_literals
 
@@ -69,24 +71,24 @@ class LocalInsight:
             rows = connections.query(
                 connection, _STATEMENTS, schema[0], database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
             )
-        return [TopStatement(without_literals(text or ""), *rest) for text, *rest in rows]
+        return [TopStatement(without_literals(shown(text or "")), *_readable(rest)) for text, *rest in rows]
 
     def activity(self, server: Server, limit: int) -> Sequence[Session]:
         with self._connect(server, "postgres") as connection:
             rows = connections.query(connection, _SESSIONS, platform=_PLATFORM, limit=limit)
-        found = [Session(*row) for row in rows]
+        found = [Session(*_readable(row)) for row in rows]
         return [replace(one, text=one.text and without_literals(one.text)) for one in found]
 
     def tables(self, server: Server, database: str, limit: int) -> Tables:
         with self._connect(server, "postgres") as connection:
-            known = {one.name for one in connections.databases(connection) if one.is_open}
+            known = {shown(one.name): one.name for one in connections.databases(connection) if one.is_open}
         if database not in known:
             raise NotFound(
                 "DATABASE_NOT_FOUND",
                 f"service {server.service_id} has no database {database[:64]!r}",
                 f"The databases are {', '.join(sorted(known)[:20])}.",
             )
-        with self._connect(server, database, lock_timeout=_LOCKED) as connection:
+        with self._connect(server, known[database], lock_timeout=_LOCKED) as connection:
             for _ in range(_ATTEMPTS - 1):
                 with suppress(psycopg.errors.LockNotAvailable):
                     return table_sizes.measure(connection, limit)
@@ -99,10 +101,16 @@ class LocalInsight:
             with connections.connect(
                 paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=lock_timeout
             ) as connection:
+                if connection.info.parameter_status("server_encoding") not in ("UTF8", "SQL_ASCII"):
+                    connection.execute("SET client_encoding TO 'UTF8'")
                 yield connection
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise Unavailable(
                 "SERVER_BUSY",
-                f"The server of service {server.service_id} did not answer: {str(error).strip()}",
+                f"Database {shown(database)} of service {server.service_id} did not answer: {str(error).strip()}",
                 "Ask again later.",
             ) from error
+
+
+def _readable(row: Sequence[Any]) -> list[Any]:
+    return [shown(one) if isinstance(one, str) else one for one in row]

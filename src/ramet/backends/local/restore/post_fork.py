@@ -7,6 +7,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.each_database import in_each
+from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.boundary import cut_at_lsn
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
@@ -32,7 +33,7 @@ def examine(
 def _unlogged_tables(paths: ServicePaths) -> list[str]:
     with connections.connect_inside(paths) as connection:
         found = in_each(paths, connection, connections.tenant_databases(connection), _unlogged_tables_of)
-    return [f"{database}.{table}" for database, tables in found.items() for table in tables][:_SHOWN_TABLES]
+    return [shown(f"{database}.{table}") for database, tables in found.items() for table in tables][:_SHOWN_TABLES]
 
 
 def _unlogged_tables_of(connection: connections.Connection) -> list[str]:

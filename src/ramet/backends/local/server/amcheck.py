@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
-from psycopg.sql import SQL, Identifier, Literal
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection, value
+from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
 
@@ -68,9 +68,9 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[
                     relations = [_Relation(*row) for row in connection.execute(_RELATIONS.encode())]
                 while relations and not connection.broken:
                     relation = relations.pop(0)
-                    yield from (f"{name}.{relation.name}: {fault}" for fault in checking.faults(relation))
+                    yield from (shown(f"{name}.{relation.name}: {fault}") for fault in checking.faults(relation))
     except (psycopg.Error, Unavailable) as error:
-        yield f"{name}: {error}"
+        yield shown(f"{name}: {error}")
 
 
 def _roll_back_prepared(connection: Connection) -> None:
@@ -107,16 +107,17 @@ class _Checking:
             yield message_of(error)
 
     def _table(self, relation: _Relation) -> Iterator[str]:
-        query = SQL(
-            "SELECT blkno, offnum, msg FROM {}.verify_heapam({}::oid::regclass, on_error_stop => false,"
-            " check_toast => true, skip => 'none') LIMIT {}"
-        ).format(Identifier(self.schema), Literal(relation.oid), Literal(_SHOWN_FAULTS))
-        for block, offset, message in self.connection.execute(query):
+        query = (
+            "SELECT blkno, offnum, msg FROM {}.verify_heapam({oid}::oid::regclass, on_error_stop => false,"
+            " check_toast => true, skip => 'none') LIMIT {limit}"
+        )
+        found = connections.query(self.connection, query, self.schema, oid=relation.oid, limit=_SHOWN_FAULTS)
+        for block, offset, message in found:
             yield f"block {block}, offset {offset}: {message}"
 
     def _index(self, relation: _Relation, *, compared: bool) -> None:
-        query = SQL("SELECT {}.bt_index_parent_check({}::pg_catalog.oid, {})")
-        self.connection.execute(query.format(Identifier(self.schema), Literal(relation.oid), Literal(compared)))
+        query = "SELECT {}.bt_index_parent_check({oid}::pg_catalog.oid, {compared})"
+        connections.run(self.connection, query, self.schema, oid=relation.oid, compared=compared)
 
     def _index_with_functions(self, relation: _Relation) -> None:
         """Check an index, and compare it with its table unless its owner's functions fail."""
@@ -141,7 +142,7 @@ class _Checking:
 
     def _structure(self, relation: _Relation) -> None:
         if self.connection.broken:
-            with connections.connect(self.paths, self.connection.info.dbname, statement_timeout="0") as fresh:
+            with connections.connect(self.paths, database_of(self.connection), statement_timeout="0") as fresh:
                 _Checking(self.paths, fresh, self.schema, self.allowance)._index(relation, compared=False)
         else:
             self._index(relation, compared=False)

@@ -9,6 +9,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.raw_names import encoded, shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
 
@@ -45,7 +46,7 @@ def collect(paths: ServicePaths, allowance: Allowance) -> str:
             names = [each.name for each in connections.databases(connection) if each.is_open]
     except Unavailable as error:
         return f"not collected: {error.message}"
-    failures = [f"{name}.{failure}" for name in names for failure in _database(paths, name, allowance, deadline)]
+    failures = [shown(f"{name}.{failure}") for name in names for failure in _database(paths, name, allowance, deadline)]
     if not failures:
         return "collected"
     more = f"; and {len(failures) - _SHOWN_FAILURES} more" if len(failures) > _SHOWN_FAILURES else ""
@@ -75,7 +76,7 @@ def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowan
         if table.has_functions:
             _with_functions(paths, connection, table, allowance)
         else:
-            connection.execute(f"ANALYZE {table.name}".encode())
+            connection.execute(encoded(f"ANALYZE {table.name}"))
     except psycopg.errors.UndefinedTable:
         return
     except psycopg.Error as error:
@@ -90,7 +91,7 @@ def _with_functions(paths: ServicePaths, connection: Connection, table: _Table, 
     for path in tried:
         try:
             with allowance.statement(paths, connection, path):
-                connection.execute(f"ANALYZE {table.name}".encode())
+                connection.execute(encoded(f"ANALYZE {table.name}"))
         except psycopg.errors.QueryCanceled:
             break
         except psycopg.Error:
@@ -100,4 +101,4 @@ def _with_functions(paths: ServicePaths, connection: Connection, table: _Table, 
             return
     columns = f" ({table.columns})" if table.columns else ""
     with allowance.statement(paths, connection, (tried or ["pg_catalog"])[0]):
-        connection.execute(f"ANALYZE {table.name}{columns}".encode())
+        connection.execute(encoded(f"ANALYZE {table.name}{columns}"))

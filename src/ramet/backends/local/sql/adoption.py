@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, foreign, operator_roles, roles
+from ramet.backends.local.sql import connections, foreign, operator_roles, raw_names, roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
 from ramet.errors import Failed, Unavailable
 
@@ -80,7 +80,11 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
             connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
         _rename_database(connection, found.database)
     foreign.forget(paths)
-    return {"superusers_demoted": superusers, "not_reassigned": problems[:_PROBLEMS], "database": found.database}
+    return {
+        "superusers_demoted": [raw_names.shown(name) for name in superusers],
+        "not_reassigned": problems[:_PROBLEMS],
+        "database": found.database,
+    }
 
 
 def take_place(paths: ServicePaths) -> None:
@@ -109,9 +113,9 @@ def _give_away(connection: Connection) -> list[str]:
     problems = []
     for kind, identity in connection.execute(_OWNED).fetchall():
         try:
-            connection.execute(f'ALTER {_WORDS.get(kind, kind)} {identity} OWNER TO "{ADMIN_ROLE}"'.encode())
+            connection.execute(raw_names.encoded(f'ALTER {_WORDS.get(kind, kind)} {identity} OWNER TO "{ADMIN_ROLE}"'))
         except psycopg.Error as error:
-            problems.append(f"{kind} {identity}: {error.diag.message_primary or error}")
+            problems.append(f"{kind} {raw_names.shown(identity)}: {error.diag.message_primary or error}")
     if connection.execute(_PUBLIC).fetchone() is not None:
         connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
     return problems

@@ -9,6 +9,7 @@ from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.raw_names import is_utf8
 
 _NOTE = "passwords.json"
 _ROLES = "rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)"
@@ -19,7 +20,8 @@ def note(server: ServicePaths, beside: ServicePaths) -> None:
     """Write the verifiers of a running server's roles to a file in another directory. May run again."""
     with connections.connect(server) as connection:
         query = f"SELECT rolname, rolpassword FROM pg_authid WHERE {_ROLES}"  # noqa: S608 - a constant
-        found: dict[str, str | None] = dict(connection.execute(query, (_OWN,)).fetchall())
+        known: dict[str, str | None] = dict(connection.execute(query, (_OWN,)).fetchall())
+    found = {name: verifier for name, verifier in known.items() if is_utf8(name)}  # no other name can be stored
     files.write(_note(beside), msgspec.json.encode(found), durable=True)
 
 

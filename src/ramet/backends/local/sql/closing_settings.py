@@ -1,6 +1,7 @@
 """Settings by which tenants can lock the admin out, because they end a session at its start."""
 
 from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
+from ramet.backends.local.sql.raw_names import shown
 
 _PRELOADS = ("local_preload_libraries", "session_preload_libraries")
 _TIMEOUT = "idle_session_timeout"
@@ -27,7 +28,7 @@ def reset_closing_settings(connection: Connection) -> list[str]:
         else:
             connection.execute(f"DELETE FROM pg_db_role_setting WHERE {_SAME}".encode(), (database, role))  # noqa: S608
         removed += closing
-    return sorted(removed)
+    return sorted(map(shown, removed))
 
 
 def _closes(connection: Connection, setting: str) -> bool:

@@ -1,19 +1,18 @@
 """The platform's connections: over the private socket, as superuser, with settings that tenants cannot change."""
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from ramet import endpoints
 from ramet.backends.local.host.own_faults import GONE, unseen
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import foreign, session_settings
+from ramet.backends.local.sql import foreign, raw_names, session_settings
 from ramet.errors import Unavailable
 
 PLATFORM_ROLE = "ramet"
@@ -123,18 +122,17 @@ def _connected(
     paths: ServicePaths, database: str, timeout_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
 ) -> Connection:
     elsewhere = foreign.read(paths)
-    return psycopg.connect(
+    return raw_names.connect(
+        database,
         host=str(paths.sockets),
         port=_port(paths),
         user=PLATFORM_ROLE if elsewhere is None else _role_of(paths, elsewhere.superuser),
-        dbname=database,
         application_name="ramet",
         client_encoding="UTF8",
         sslmode="disable",
         gssencmode="disable",
         passfile="/nonexistent",
         connect_timeout=timeout_seconds,
-        autocommit=True,
         options=session_settings.as_options({**known, **session_settings.ours(_major(paths)), **settings}),
     )
 
@@ -209,16 +207,9 @@ def value(connection: Connection, query: str, *parameters: Any) -> Any:
 
 def run(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> None:
     """Execute a utility statement, with `names` quoted for {} and `literals` for {key}."""
-    connection.execute(_composed(statement, names, literals))
+    connection.execute(raw_names.composed(connection, statement, names, literals))
 
 
 def query(connection: Connection, statement: str, *names: str, **literals: str | int | None) -> list[tuple[Any, ...]]:
     """Return the rows of a statement that is composed as by `run`."""
-    return connection.execute(_composed(statement, names, literals)).fetchall()
-
-
-def _composed(statement: str, names: Sequence[str], literals: Mapping[str, str | int | None]) -> sql.Composed:
-    return sql.SQL(statement).format(
-        *(sql.Identifier(name) for name in names),
-        **{key: sql.Literal(value) for key, value in literals.items()},
-    )
+    return connection.execute(raw_names.composed(connection, statement, names, literals)).fetchall()

@@ -7,6 +7,7 @@ from typing import TypeVar
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.raw_names import database_of
 
 _SESSIONS_AT_ONCE = 4
 _Found = TypeVar("_Found")
@@ -19,7 +20,7 @@ def in_each(
 
     The first session in a database after a start is slow, because it fills the caches of later ones.
     """
-    own = connection.info.dbname
+    own = database_of(connection)
     with ThreadPoolExecutor(_SESSIONS_AT_ONCE, "databases") as sessions:
         others = {name: sessions.submit(_inside, paths, name, work) for name in databases if name != own}
         return {name: others[name].result() if name in others else work(connection) for name in databases}

@@ -16,6 +16,7 @@ from ramet.backends.interface.values import ExtensionUpdate
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.raw_names import shown
 from ramet.errors import Invalid, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
@@ -81,7 +82,7 @@ def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterab
             problem = _update_one(paths, database, name)
             made = [_Updated(datetime.now(UTC), name, old, libraries)] if problem is None else []
             _remember(paths, [*known, *made])
-        yield ExtensionUpdate(database, name, old, new, problem)
+        yield ExtensionUpdate(shown(database), name, old, new, problem)
 
 
 def _update_one(paths: ServicePaths, database: str, name: str) -> str | None:

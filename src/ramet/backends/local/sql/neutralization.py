@@ -12,6 +12,7 @@ from ramet.backends.local.sql import connections, prepared_transactions
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.each_database import in_each
 from ramet.backends.local.sql.prepared_transactions import Prepared
+from ramet.backends.local.sql.raw_names import database_of, shown
 
 # There is no such host, so later commands on a detached subscription cannot reach the publisher. Its slots belong to
 # the parent: their names contain the system identifier, which a fork shares.
@@ -75,9 +76,9 @@ def findings(found: Inspection) -> dict[str, Any]:
     names = {each.oid: each.name for each in found.databases}
     return {
         "prepared_transactions": [
-            f"{names[each.database_oid]}: {each.name}" for each in found.prepared if each.database_oid in names
+            shown(f"{names[each.database_oid]}: {each.name}") for each in found.prepared if each.database_oid in names
         ],
-        "databases_not_entered": [each.name for each in found.of_tenants if not each.is_open],
+        "databases_not_entered": [shown(each.name) for each in found.of_tenants if not each.is_open],
     }
 
 
@@ -89,7 +90,7 @@ def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -
     neutralized = in_each(paths, connection, [each.name for each in found.to_enter], _neutralize_one)
     return {
         "user_mappings": sum(one.user_mappings for one in neutralized.values()),
-        "jobs": [f"{name}: {job}" for name, one in neutralized.items() for job in one.jobs],
+        "jobs": [shown(f"{name}: {job}") for name, one in neutralized.items() for job in one.jobs],
     }
 
 
@@ -126,7 +127,7 @@ def detach_subscriptions(connection: Connection, found: Inspection) -> list[str]
         connection.execute(
             "UPDATE pg_subscription SET subenabled = false, subslotname = NULL, subconninfo = %s", (_NOWHERE,)
         )
-    return sorted(f"{databases[oid]}.{name}" for oid, name in rows if oid in databases)
+    return sorted(shown(f"{databases[oid]}.{name}") for oid, name in rows if oid in databases)
 
 
 def drop_own_subscriptions(connection: Connection, detached: list[str]) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def drop_own_subscriptions(connection: Connection, detached: list[str]) -> dict[
         connections.run(connection, "DROP SUBSCRIPTION {}", name)
     if not names:
         return {}
-    own = {f"{connection.info.dbname}.{name}" for name in names}
+    own = {shown(f"{database_of(connection)}.{name}") for name in names}
     return {"subscriptions": [name for name in detached if name not in own], "own_subscriptions": names}
 
 

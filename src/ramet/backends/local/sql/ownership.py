@@ -7,7 +7,7 @@ of the admin become the admin's: their code could use the admin's privileges bef
 
 import secrets
 
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, raw_names
 from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
 
 _MEMBERSHIP_OPTIONS_SINCE = 16
@@ -37,7 +37,7 @@ def take(connection: Connection, oid: int, name: str, *, from_admin: bool) -> No
     if connection.execute(_IS_HERE, (oid,)).fetchone() is None:
         return
     for (function,) in connection.execute(_WITH_OWNERS_RIGHTS, (oid,)).fetchall():
-        connection.execute(f"ALTER ROUTINE {function} SECURITY INVOKER".encode())
+        connection.execute(raw_names.encoded(f"ALTER ROUTINE {function} SECURITY INVOKER"))
     readable = [row[0] for row in connection.execute(_READABLE, (oid, oid, oid)).fetchall()]
     owner = ADMIN_ROLE if from_admin else _make_owner(connection, name)
     connections.run(connection, "REASSIGN OWNED BY {} TO {}", name, owner)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.raw_names import database_of
 
 _PREPARED = "SELECT prepared, dbid, gid FROM pg_prepared_xact()"
 # DDL keeps its lock on the catalogs that it changes until its transaction ends. Locks on shared catalogs have no
@@ -59,7 +60,7 @@ def roll_back(
 @contextlib.contextmanager
 def _inside(paths: ServicePaths, connection: Connection, database: connections.Database) -> Iterator[Connection]:
     """Yield a session in a database, which is opened temporarily when it accepts no connections."""
-    if connection.info.dbname == database.name:
+    if database_of(connection) == database.name:
         yield connection
         return
     with contextlib.ExitStack() as stack:

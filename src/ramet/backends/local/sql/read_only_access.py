@@ -13,6 +13,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, earlier_guards
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
+from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Unavailable
 
 _log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def renew(paths: ServicePaths) -> bool:
     tenants' own database is upgraded last: when it is current, all are.
     """
     with connections.connect_inside(paths) as connection:
-        if connection.info.dbname == DATABASE and is_current(connection):
+        if database_of(connection) == DATABASE and is_current(connection):
             return True
         known = connections.databases(connection)
     template = connections.Database(1, _TEMPLATE, True, untouched=False)
@@ -158,7 +159,7 @@ def _may_use_schema(connection: Connection) -> bool:
         connection.execute(f"GRANT USAGE ON SCHEMA {_SCHEMA} TO {ADMIN_ROLE}".encode())
         _leave_out_of_dumps(connection, f"SCHEMA {_SCHEMA}")
     elif row[0] != PLATFORM_ROLE:
-        _log.warning("database %s already has a schema %s owned by %s", connection.info.dbname, _SCHEMA, row[0])
+        _log.warning("database %s already has a schema %s owned by %s", shown(database_of(connection)), _SCHEMA, row[0])
         return False
     return True
 

@@ -13,6 +13,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, ownership
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.read_only_access import IS_MARKED
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Unavailable
@@ -38,11 +39,11 @@ _GROUPS = """
 WITH RECURSIVE member_of(direct, role) AS (
     SELECT roleid, roleid FROM pg_auth_members WHERE member = %s
     UNION SELECT direct, m.roleid FROM member_of JOIN pg_auth_members m ON m.member = role)
-SELECT d.rolname, r.oid, r.rolname, r.rolname = ANY(%s) AS reads, r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
+SELECT direct, r.oid, r.rolname, r.rolname = ANY(%s) AS reads, r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
        OR r.rolname ~ '^pg_'
        OR EXISTS (SELECT FROM pg_shdepend s WHERE s.refclassid = 'pg_authid'::regclass AND s.refobjid = r.oid
                   AND s.deptype = 'o') AS writes
-FROM member_of JOIN pg_roles d ON d.oid = direct JOIN pg_roles r ON r.oid = role
+FROM member_of JOIN pg_roles r ON r.oid = role
 """
 # kind, object, privilege, grantor where that is not the owner, grantee
 _WRITE_GRANTS = """
@@ -143,7 +144,7 @@ def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role
     except psycopg.Error as error:
         if connection.closed:
             raise
-        _log.warning("role %s of service %s keeps write privileges: %s", role.name, paths.service_id, error)
+        _log.warning("role %s of service %s keeps write privileges: %s", shown(role.name), paths.service_id, error)
         return False
     return True
 
@@ -172,7 +173,7 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
     _end_sessions(connection, role, left)
 
 
-def _end_sessions(connection: Connection, role: _Role, left: set[str]) -> None:
+def _end_sessions(connection: Connection, role: _Role, left: set[int]) -> None:
     if left:
         connection.execute(_END_SESSIONS, (role.oid,))
 
@@ -181,7 +182,8 @@ def _revoke_writes(connection: Connection, role: _Role) -> None:
     for kind, thing, privilege, grantor, _ in connection.execute(_WRITE_GRANTS, ([role.oid], _WRITES)).fetchall():
         if grantor is not None:
             connections.run(connection, "SET LOCAL ROLE {}", grantor)
-        _execute(connection, f"REVOKE {privilege} ON {kind} {thing} FROM", role.name, "CASCADE")
+        what = f"{privilege} ON {kind} {thing}".replace("{", "{{").replace("}", "}}")
+        connections.run(connection, f"REVOKE {what} FROM {{}} CASCADE", role.name)
         if grantor is not None:
             connection.execute("SET LOCAL ROLE NONE")
     for owner, schema, kind, privilege in connection.execute(_DEFAULT_GRANTS, (role.oid, _WRITES)).fetchall():
@@ -205,19 +207,13 @@ def _restrict(connection: Connection, role: _Role) -> None:
             connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role.name)
 
 
-def _revoke_memberships(connection: Connection, role: _Role, groups: set[str]) -> None:
+def _revoke_memberships(connection: Connection, role: _Role, groups: set[int]) -> None:
     query = (
         "SELECT g.rolname, o.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
-        " LEFT JOIN pg_roles o ON o.oid = m.grantor WHERE m.member = %s AND g.rolname = ANY(%s)"
+        " LEFT JOIN pg_roles o ON o.oid = m.grantor WHERE m.member = %s AND m.roleid = ANY(%s)"
     )
     for group, grantor in connection.execute(query, (role.oid, sorted(groups))).fetchall():
         if connection.info.server_version // 10000 >= _GROUP_ROLES_SINCE:
             connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", group, role.name, grantor)
         else:
             connections.run(connection, "REVOKE {} FROM {} CASCADE", group, role.name)
-
-
-def _execute(connection: Connection, statement: str, role: str, ending: str = "") -> None:
-    """Execute a statement in which only the role's name is not quoted yet."""
-    name = psycopg.sql.Identifier(role).as_string(connection)
-    connection.execute(f"{statement} {name} {ending}".encode())

@@ -8,6 +8,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, logins, mover, neutralization, read_only_access, roles, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import DATABASE
+from ramet.backends.local.sql.raw_names import database_of
 
 _NEUTRALIZED = ("user_mappings", "jobs", "telemetry")  # what a report has of a neutralized fork only
 
@@ -33,7 +34,7 @@ def secure_fork(
             if neutralize and neutralization.disable_telemetry(connection):
                 found["telemetry"] = "disabled"
             found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
-        return found, connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+        return found, database_of(connection) == DATABASE and read_only_access.is_current(connection)
 
 
 def has_neutralized(found: Mapping[str, Any]) -> bool:
@@ -58,4 +59,4 @@ def secure_moved(paths: ServicePaths, server: Server) -> bool:
             service_roles.retire_earlier_roles(connection, server.wal_level)
             service_roles.ensure_pooler_role(connection)
             logins.disable_all(connection)
-        return connection.info.dbname == DATABASE and read_only_access.is_current(connection)
+        return database_of(connection) == DATABASE and read_only_access.is_current(connection)

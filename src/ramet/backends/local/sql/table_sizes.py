@@ -9,6 +9,7 @@ from datetime import datetime
 from ramet.backends.interface.insight import Table, Tables, UnusedIndex
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.raw_names import database_of, shown
 
 _MOST = 5000
 _TABLES = """
@@ -72,9 +73,9 @@ def measure(connection: Connection, limit: int) -> Tables:
     unused = connections.query(connection, _UNUSED, most=_MOST, limit=limit)
     since: datetime | None = connections.value(connection, _SINCE)
     return Tables(
-        connection.info.dbname,
-        [Table(*columns) for *columns, _ in rows],
-        [UnusedIndex(*columns) for columns in unused],
+        shown(database_of(connection)),
+        [Table(shown(schema), shown(name), *rest) for schema, name, *rest, _ in rows],
+        [UnusedIndex(shown(schema), shown(table), shown(name), size) for schema, table, name, size in unused],
         since,
         is_complete=not any(is_cut for *_, is_cut in rows),
     )
