@@ -40,6 +40,7 @@ def test_a_plain_database_is_accepted() -> None:
         (PLAIN, replace(HERE, free_bytes=2 * GIB), "size", "1.0 GiB, which takes up to 2.5 GiB here"),
         (replace(PLAIN, locale=Locale("SQL_ASCII", "libc", "C", "C")), HERE, "encoding", "SQL_ASCII"),
         (replace(PLAIN, locale=Locale("LATIN1", "libc", "de_DE", "de_DE")), HERE, "encoding", "LATIN1"),
+        (replace(PLAIN, locale=Locale("UTF8", "libc x", "C", "C")), HERE, "locale provider", "libc x"),
         (replace(PLAIN, unreadable=("public.t",)), HERE, "rights", "may not read public.t"),
         (replace(PLAIN, row_secured=("public.t",)), HERE, "row security", "hide rows of public.t"),
         (replace(PLAIN, for_superusers=(("base type", "public.b"),)), HERE, "objects", "base type public.b"),
@@ -47,8 +48,8 @@ def test_a_plain_database_is_accepted() -> None:
         (replace(PLAIN, bootstrap_role="ramet"), HERE, "roles", "ramet is a name that services reserve"),
     ],
     ids=[
-        "newer", "missing extension", "superuser extension", "locale", "size", "SQL_ASCII", "LATIN1", "rights",
-        "row security", "objects", "reserved role", "reserved owner",
+        "newer", "missing extension", "superuser extension", "locale", "size", "SQL_ASCII", "LATIN1", "provider",
+        "rights", "row security", "objects", "reserved role", "reserved owner",
     ],
 )  # fmt: skip
 def test_an_import_that_cannot_succeed_is_refused(

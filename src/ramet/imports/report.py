@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ramet.backends.interface.sources import Destination, SourceFacts
+from ramet.backends.interface.sources import LOCALE_PROVIDERS, Destination, SourceFacts
 from ramet.endpoints import ADMIN
 from ramet.imports.findings import Effect, Finding, in_order, refused
 
@@ -76,7 +76,13 @@ def _locale(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
         )
     elif locale.encoding != "UTF8":
         yield Finding(Effect.CHANGED, "encoding", f"{locale.encoding} becomes UTF8")
-    if destination.locale_problem is not None and destination.pg_major is not None:
+    if locale.provider not in LOCALE_PROVIDERS:
+        yield refused(
+            "locale provider",
+            f"the source has the locale provider {locale.provider[:64]!r}, not {' or '.join(LOCALE_PROVIDERS)}",
+            "Make a copy of it with one of these: CREATE DATABASE … TEMPLATE template0; pg_dump; pg_restore.",
+        )
+    elif destination.locale_problem is not None and destination.pg_major is not None:
         yield refused(
             "locale",
             destination.locale_problem,

@@ -67,6 +67,9 @@ class SourcePublication:
     relation_oids: tuple[int, ...] = ()
 
 
+LOCALE_PROVIDERS = ("libc", "icu", "builtin")
+
+
 @dataclass(frozen=True)
 class Locale:
     """How a database sorts and classifies text. `provider` is libc, icu or builtin, and `name` is for the last two."""

@@ -99,7 +99,8 @@ def make_roles(connection: Connection, facts: SourceFacts, *, owners: bool) -> l
     roles, problems = roles_of(facts, owners=owners), []
     for role in roles:
         if role.name not in known:
-            connections.run(connection, f"CREATE ROLE {{}} {_attributes(role)}", role.name)
+            limit = role.connection_limit
+            connections.run(connection, f"CREATE ROLE {{}} {_attributes(role)}", role.name, limit=limit)
         if connection.info.server_version < 160000:  # later versions do so by createrole_self_grant
             connections.run(connection, "GRANT {} TO {}", role.name, ADMIN_ROLE)
     grantable = {role.name for role in roles} | set(ADMIN_MEMBERSHIPS)
@@ -190,7 +191,7 @@ def _attempt(session: Connection, command: str, *names: str) -> list[str]:
 
 
 def _attributes(role: SourceRole) -> str:
-    words = ["NOLOGIN", "INHERIT" if role.inherits else "NOINHERIT", f"CONNECTION LIMIT {role.connection_limit}"]
+    words = ["NOLOGIN", "INHERIT" if role.inherits else "NOINHERIT", "CONNECTION LIMIT {limit}"]
     words += ["CREATEDB"] * (role.creates_databases and not role.is_superuser)
     words += ["CREATEROLE"] * (role.creates_roles and not role.is_superuser)
     return " ".join(words)
@@ -206,8 +207,9 @@ def _locale_clause(locale: Locale) -> tuple[str, dict[str, str | int | None]]:
     values: dict[str, str | int | None] = {
         "collate": "C" if is_plain else locale.collate,
         "ctype": "C" if is_plain else locale.ctype,
+        "provider": locale.provider,
     }
-    clause = f"ENCODING 'UTF8' LOCALE_PROVIDER {locale.provider} LC_COLLATE {{collate}} LC_CTYPE {{ctype}}"
+    clause = "ENCODING 'UTF8' LOCALE_PROVIDER {provider} LC_COLLATE {collate} LC_CTYPE {ctype}"
     if locale.name is not None and locale.provider != "libc":
         clause += f" {'ICU' if locale.provider == 'icu' else 'BUILTIN'}_LOCALE {{name}}"
         values["name"] = locale.name
