@@ -11,6 +11,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
+from ramet.errors import Failed
 from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.servers import installations
@@ -110,6 +111,55 @@ def test_prepared_transactions_of_a_template_are_rolled_back_too(
     found = instances.secure(server, is_new=False, neutralize=False)
     assert found["prepared_transactions"] == ["template1: roles"]
     assert found["databases_not_entered"] == []
+    assert not left(instances, server)
+
+
+def _close(instances: Instances, server: Server, *databases: str) -> None:
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        for database in databases:
+            connections.run(platform, "ALTER DATABASE {} ALLOW_CONNECTIONS false", database)
+
+
+@pytest.fixture
+def pair(instances: Instances, server: Server) -> Iterator[None]:
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        platform.execute("CREATE DATABASE aaa")
+        platform.execute("CREATE DATABASE zzz")
+    yield
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        platform.execute("DROP DATABASE aaa")
+        platform.execute("DROP DATABASE zzz")
+
+
+@pytest.mark.usefixtures("pair")
+@pytest.mark.parametrize("closed", [("aaa",), ("aaa", "zzz")])
+def test_a_closed_database_that_another_one_locks_has_its_turn_later(
+    instances: Instances, server: Server, closed: tuple[str, ...]
+) -> None:
+    prepare(instances, server, "first", "SELECT 1", database="aaa")
+    _close(instances, server, *closed[:1])
+    prepare(instances, server, "second", "ALTER DATABASE aaa CONNECTION LIMIT 7", database="zzz")
+    _close(instances, server, *closed[1:])
+    found = instances.secure(server, is_new=False, neutralize=True)
+    assert found["prepared_transactions_rolled_back"] == len(("first", "second"))
+    assert set(closed) <= set(found["databases_not_entered"])
+    assert not left(instances, server)
+
+
+@pytest.mark.usefixtures("pair")
+def test_closed_databases_that_lock_each_other_are_named(instances: Instances, server: Server) -> None:
+    with connections.connect(instances.paths(server.service_id), "zzz") as second:
+        _close(instances, server, "zzz")
+        prepare(instances, server, "first", "ALTER DATABASE zzz CONNECTION LIMIT 7", database="aaa")
+        _close(instances, server, "aaa")
+        second.execute("BEGIN")
+        second.execute("ALTER DATABASE aaa CONNECTION LIMIT 7")
+        second.execute("PREPARE TRANSACTION 'second'")
+        with pytest.raises(Failed, match="accept no connections: aaa, zzz") as caught:
+            instances.secure(server, is_new=False, neutralize=True)
+        assert caught.value.code == "PREPARED_TRANSACTIONS_LOCKED"
+        second.execute("ROLLBACK PREPARED 'second'")
+    instances.secure(server, is_new=False, neutralize=True)
     assert not left(instances, server)
 
 

@@ -8,11 +8,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import psycopg
+
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
-from ramet.backends.local.sql.raw_names import database_of
+from ramet.backends.local.sql.raw_names import database_of, shown
+from ramet.errors import Failed
 
+_LOCKED = "1s"
 _PREPARED = "SELECT prepared, dbid, gid FROM pg_prepared_xact()"
 # DDL keeps its lock on the catalogs that it changes until its transaction ends. Locks on shared catalogs have no
 # database. The locks of a transaction are found by the lock on its own transaction ID.
@@ -47,14 +51,43 @@ def roll_back(
 ) -> None:
     """Roll prepared transactions back, each in its own database; `connection` is an open one, which is reused.
 
-    `databases` are all of the server: whoever may connect to a template can prepare a transaction there.
+    `databases` are all of the server: whoever may connect to a template can prepare a transaction there. One that is
+    closed cannot be opened while a transaction of another one locks its row, so it has its turn after that. Raises
+    Failed when closed databases lock each other.
     """
-    for database in databases:
-        names = [each.name for each in wanted if each.database_oid == database.oid]
-        if names:
-            with _inside(paths, connection, database) as session:
-                for name in names:
-                    connections.run(session, "ROLLBACK PREPARED {name}", name=name)
+    concerned = {each.database_oid for each in wanted}
+    left = sorted((each for each in databases if each.oid in concerned), key=lambda each: not each.is_open)
+    while left:
+        locked = [each for each in left if not _roll_back_in(paths, connection, each, wanted)]
+        if len(locked) == len(left):
+            raise _lock_each_other(paths, locked)
+        left = locked
+
+
+def _roll_back_in(
+    paths: ServicePaths, connection: Connection, database: connections.Database, wanted: Sequence[Prepared]
+) -> bool:
+    """Roll back the transactions of one database; False if it is closed, and cannot be opened now."""
+    try:
+        with _inside(paths, connection, database) as session:
+            for each in wanted:
+                if each.database_oid == database.oid:
+                    connections.run(session, "ROLLBACK PREPARED {name}", name=each.name)
+    except psycopg.errors.LockNotAvailable:
+        if database.is_open:
+            raise
+        return False
+    return True
+
+
+def _lock_each_other(paths: ServicePaths, closed: Sequence[connections.Database]) -> Failed:
+    names = ", ".join(shown(each.name) for each in closed)
+    return Failed(
+        "PREPARED_TRANSACTIONS_LOCKED",
+        f"Prepared transactions in service {paths.service_id} lock databases that accept no connections: {names}",
+        "In the parent, end the prepared transactions of other databases that alter these, then allow connections to"
+        " them (ALTER DATABASE ... ALLOW_CONNECTIONS true), and end theirs; pg_prepared_xacts lists all.",
+    )
 
 
 @contextlib.contextmanager
@@ -71,4 +104,7 @@ def _inside(paths: ServicePaths, connection: Connection, database: connections.D
 
 
 def _let_in(connection: Connection, database: connections.Database, *, allowed: bool) -> None:
-    connection.execute("UPDATE pg_database SET datallowconn = %s WHERE oid = %s", (allowed, database.oid))
+    with connection.transaction():
+        # Nobody but a prepared transaction keeps the row locked: it does not end by itself.
+        connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", (_LOCKED,))
+        connection.execute("UPDATE pg_database SET datallowconn = %s WHERE oid = %s", (allowed, database.oid))
