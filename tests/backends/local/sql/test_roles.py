@@ -145,6 +145,16 @@ def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
     instances.remove(server.service_id, 10)
 
 
+def test_a_database_that_admits_nobody_is_open_in_a_fork(instances: Instances, server: Server) -> None:
+    password = new_password()
+    fork = replace(server, verifier=scram_verifier(password))
+    with connections.connect(instances.paths(server.service_id)) as connection:
+        connection.execute("ALTER DATABASE tsdb CONNECTION LIMIT 0")
+    found = instances.secure(fork, is_new=False, neutralize=False)
+    assert found["settings_removed"] == ["connection_limit=0"]
+    connect(fork, password).close()
+
+
 def test_no_verifier_reaches_the_log_or_the_statistics(instances: Instances, server: Server) -> None:
     paths = instances.paths(server.service_id)
     password = new_password()

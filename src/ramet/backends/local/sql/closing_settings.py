@@ -1,6 +1,6 @@
-"""Settings by which tenants can lock the admin out, because they end a session at its start."""
+"""Settings by which tenants can lock the admin out: they end a session at its start, or admit none to its database."""
 
-from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.raw_names import shown
 
 _PRELOADS = ("local_preload_libraries", "session_preload_libraries")
@@ -11,6 +11,7 @@ _FOUND = """
 SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
 WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
 """
+_OPEN = "UPDATE pg_database SET datconnlimit = -1 WHERE datname = %s AND datconnlimit = 0"
 _SAME = "setdatabase = %s AND setrole = %s"
 
 
@@ -28,6 +29,8 @@ def reset_closing_settings(connection: Connection) -> list[str]:
         else:
             connection.execute(f"DELETE FROM pg_db_role_setting WHERE {_SAME}".encode(), (database, role))  # noqa: S608
         removed += closing
+    if connection.execute(_OPEN, (DATABASE,)).rowcount:
+        removed.append("connection_limit=0")
     return sorted(map(shown, removed))
 
 
