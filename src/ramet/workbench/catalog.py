@@ -15,7 +15,7 @@ LIMITS = Limits(10, settings={"search_path": "pg_catalog", "lock_timeout": "1s"}
 MOST_DATABASES = 200
 Read = TypeVar("Read")
 _DATABASES = """
-SELECT datname FROM pg_database
+SELECT textsend(datname::text) FROM pg_database
 WHERE datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')
 ORDER BY datname <> %s, datname LIMIT %s
 """
@@ -27,7 +27,7 @@ def catalog_session(workbench: Workbench, place: Place, limits: Limits = LIMITS)
     try:
         with workbench.session(place, limits) as session:
             yield session
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeError) as error:
         raise Unavailable(
             "CATALOG_NOT_READ",
             f"The catalogs of {place.database[:64]!r} in {place.service.name} could not be read: {str(error).strip()}",
@@ -36,8 +36,13 @@ def catalog_session(workbench: Workbench, place: Place, limits: Limits = LIMITS)
 
 
 def list_databases(session: psycopg.Connection) -> Sequence[str]:
-    """Return the databases of a service that the session's role can connect to, that of tenants first."""
-    return [name for (name,) in session.execute(_DATABASES, (DATABASE, MOST_DATABASES))]
+    """Return the databases of a service that the session's role can connect to, that of tenants first.
+
+    A name that is no UTF-8 has \\xff for such a byte.
+    """
+    return [
+        name.decode(errors="backslashreplace") for (name,) in session.execute(_DATABASES, (DATABASE, MOST_DATABASES))
+    ]
 
 
 def read_with_databases(

@@ -12,6 +12,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, logins, raw_names
 from ramet.errors import NotFound
 from ramet.model.passwords import new_password, scram_verifier
+from ramet.workbench.catalog import list_databases
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.backends.local.sql.tenants import Tenant
 
@@ -35,6 +36,9 @@ def tenant(instances: Instances) -> Iterator[Tenant]:
             b'GRANT INSERT ON "t\xff" TO "r\xff"',
             b'CREATE DATABASE "d\xff\'\\\xfe" TEMPLATE template0',
             b'ALTER ROLE "r\xff" SET tsdb_admin.read_only_role = true',
+            b"ALTER ROLE \"r\xff\" SET search_path = '\xff'",
+            b"ALTER DATABASE tsdb SET search_path = '\xff'",
+            b"ALTER DATABASE tsdb SET idle_session_timeout = '1ms'",
         ):
             connection.execute(statement)
     made.run("CREATE TABLE kept (a int)", dbname="latin", client_encoding="UTF8")
@@ -81,7 +85,11 @@ def test_the_server_is_secured_and_the_report_can_be_stored(tenant: Tenant) -> N
         connection.execute(b"PREPARE TRANSACTION 'p\xff'")
     found = tenant.instances.secure(tenant.server, is_new=False, neutralize=True)
     assert found["prepared_transactions"] == [r"ascii: p\xff"]
+    assert found["settings_removed"] == ["idle_session_timeout=1ms"]
     assert msgspec.json.encode(found)
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as connection:
+        query = "SELECT setconfig FROM pg_db_role_setting WHERE setrole = 0"
+        assert connection.execute(query).fetchall() == [(['search_path="\udcff"'],)]
 
 
 def test_tables_of_each_database_are_measured(tenant: Tenant) -> None:
@@ -92,3 +100,8 @@ def test_tables_of_each_database_are_measured(tenant: Tenant) -> None:
     for database, name in (("ascii", r"t\xff"), ("latin", "é")):
         assert name in {one.name for one in insight.tables(tenant.server, database, 9).tables}
     assert insight.tables(tenant.server, raw_names.shown(DATABASE), 9).database == raw_names.shown(DATABASE)
+
+
+def test_the_console_lists_databases(tenant: Tenant) -> None:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id)) as session:
+        assert list_databases(session) == ["tsdb", "ascii", raw_names.shown(DATABASE), "latin", "postgres"]

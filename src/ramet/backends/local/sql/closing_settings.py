@@ -12,6 +12,7 @@ SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
 WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
 """
 _OPEN = "UPDATE pg_database SET datconnlimit = -1 WHERE datname = %s AND datconnlimit = 0"
+_KEPT = "ARRAY(SELECT s FROM unnest(setconfig) WITH ORDINALITY AS u(s, n) WHERE n = ANY(%s) ORDER BY n)"
 _SAME = "setdatabase = %s AND setrole = %s"
 
 
@@ -19,12 +20,13 @@ def reset_closing_settings(connection: Connection) -> list[str]:
     """Remove the settings that prevent the admin from logging in, and return them; may run again."""
     removed: list[str] = []
     for database, role, settings in connection.execute(_FOUND, (ADMIN_ROLE,)).fetchall():
-        closing = [setting for setting in settings if _closes(connection, setting)]
-        if not closing:
+        kept = [number for number, setting in enumerate(settings, 1) if not _closes(connection, setting)]
+        if len(kept) == len(settings):
             continue
-        kept = [setting for setting in settings if setting not in closing]
+        closing = [setting for number, setting in enumerate(settings, 1) if number not in kept]
         if kept:  # PostgreSQL removes the row rather than store an empty array
-            query = f"UPDATE pg_db_role_setting SET setconfig = %s WHERE {_SAME}"  # noqa: S608 - all of it is ours
+            # By number: what they say may be in the encoding of the database in which they were set.
+            query = f"UPDATE pg_db_role_setting SET setconfig = {_KEPT} WHERE {_SAME}"  # noqa: S608 - all of it is ours
             connection.execute(query.encode(), (kept, database, role))
         else:
             connection.execute(f"DELETE FROM pg_db_role_setting WHERE {_SAME}".encode(), (database, role))  # noqa: S608

@@ -38,6 +38,13 @@ class _Neutralized:
     jobs: list[str]
 
 
+# In the collation C, because a setting may be in the encoding of the database in which it was set.
+_IS_TELEMETRY = """starts_with(lower(setting COLLATE "C"), 'timescaledb.telemetry')"""
+_WITHOUT_TELEMETRY = f"""
+UPDATE pg_db_role_setting
+SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting WHERE NOT {_IS_TELEMETRY})
+WHERE EXISTS (SELECT FROM unnest(setconfig) AS setting WHERE {_IS_TELEMETRY})
+"""  # noqa: S608 - all of it is ours
 # Jobs below 1000 are the extension's own; one of them sends telemetry.
 _TIMESCALEDB_JOBS = "(id >= 1000 OR proc_name = 'policy_telemetry')"
 _JOB_TABLES = (
@@ -96,11 +103,7 @@ def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -
 
 def disable_telemetry(connection: Connection) -> bool:
     """Remove the settings by which tenants have enabled the telemetry of TimescaleDB; tell whether there were any."""
-    changed = connection.execute(
-        "UPDATE pg_db_role_setting SET setconfig = ARRAY(SELECT setting FROM unnest(setconfig) AS setting"
-        " WHERE lower(setting) NOT LIKE 'timescaledb.telemetry%')"
-        " WHERE lower(setconfig::text) LIKE '%timescaledb.telemetry%'"
-    )
+    changed = connection.execute(_WITHOUT_TELEMETRY.encode())
     connection.execute("DELETE FROM pg_db_role_setting WHERE setconfig = '{}'")
     return changed.rowcount > 0
 

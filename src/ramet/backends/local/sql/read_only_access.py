@@ -25,8 +25,8 @@ _FALSE = "('false', 'off', 'no', '0', '')"
 _DEFINER = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
 IS_MARKED = f"""
 EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) AS setting
-    WHERE s.setrole = {{role}} AND lower(split_part(setting, '=', 1)) = 'tsdb_admin.read_only_role'
-      AND lower(split_part(setting, '=', 2)) NOT IN {_FALSE})
+    WHERE s.setrole = {{role}} AND lower(split_part(setting, '=', 1) COLLATE "C") = 'tsdb_admin.read_only_role'
+      AND lower(split_part(setting, '=', 2) COLLATE "C") NOT IN {_FALSE})
 """
 
 # The context of a failed CREATE ROLE contains its statement with the password, so a new error is raised.
