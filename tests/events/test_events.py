@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from ramet.api.routes.events import _messages
 from ramet.control.duties.life_spans import LifeSpans
+from ramet.control.projects import Projects
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
+from ramet.events import stream
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.model.events import EventType
 from ramet.store import services
@@ -142,9 +145,7 @@ def _streamed(world: World, count: int, after: int | None, more: Sequence[str] =
 
     async def read() -> list[tuple[Any, Any]]:
         found: list[tuple[Any, Any]] = []
-        key, project_id = world.tenant.key.public_key, world.tenant.project.id
-        messages = _messages(feed, world.projects, key, project_id, after)
-        async for message in messages:
+        async for message in _messages(feed, lambda: True, world.tenant.project.id, after):
             if message.id is not None:
                 found.append((int(message.id), message.event))
             elif more and not found:
@@ -164,23 +165,87 @@ def test_a_stream_has_what_happens_from_now_on_and_continues_after_an_id(world: 
     assert _streamed(world, 2, 0) == [(1, "service.ready"), (2, "service.ready")]
 
 
-def test_a_stream_ends_with_its_key_and_with_the_server(world: World) -> None:
+def test_a_stream_ends_with_the_server(world: World) -> None:
     feed = EventFeed(world.store)
+    feed.close()
 
     async def read() -> list[object]:
-        messages = _messages(feed, world.projects, world.tenant.key.public_key, world.tenant.project.id, None)
-        return [message async for message in messages]
+        return [message async for message in _messages(feed, lambda: True, world.tenant.project.id, None)]
 
+    assert asyncio.run(asyncio.wait_for(read(), 60)) == []
+
+
+class BusyFeed(EventFeed):
+    """A feed of which each look finds something new, as where other projects have events all the time."""
+
+    _looks: int = 0
+
+    def newest(self) -> int:
+        self._looks += 1
+        return super().newest() + 1000 * self._looks
+
+
+def _revoke(world: World) -> None:
     world.projects.revoke_key(world.tenant.key.public_key, world.clock())
-    assert asyncio.run(asyncio.wait_for(read(), 60)) == []
-    feed.close()
-    assert asyncio.run(asyncio.wait_for(read(), 60)) == []
 
 
-def test_a_client_that_accepts_event_streams_gets_one(world: World) -> None:
+def _rotate(world: World) -> None:
+    world.projects.rotate_key(world.tenant.project.id, world.tenant.key.public_key, 0, world.clock())
+
+
+def _expire(world: World) -> None:
+    ends_at = world.clock() + timedelta(hours=1)
+    world.projects.change_key(world.tenant.project.id, world.tenant.key.public_key, world.clock(), expires_at=ends_at)
+    world.advance(timedelta(hours=2))
+
+
+@pytest.mark.parametrize("end", [_revoke, _rotate, _expire])
+def test_a_stream_ends_with_its_key_or_its_secret_before_another_event_however_much_others_do(
+    world: World, monkeypatch: pytest.MonkeyPatch, end: Callable[[World], None]
+) -> None:
+    monkeypatch.setattr(stream, "_CHECK_SECONDS", -1.0)
+    feed = BusyFeed(world.store, clock=iter(range(10**9)).__next__)
+    is_open = partial(world.projects.is_opened_by, world.tenant.key.public_key, world.tenant.secret)
+
+    async def read() -> list[str | None]:
+        found = []
+        async for message in _messages(feed, is_open, world.tenant.project.id, 0):
+            found.append(message.event or message.comment)
+            if len(found) == 1:
+                await asyncio.to_thread(world.ready, name="second")
+                end(world)
+        return found
+
+    world.ready()
+    assert asyncio.run(asyncio.wait_for(read(), 60)) == ["service.ready"]
+
+
+def test_a_stream_is_kept_alive_however_much_others_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_KEEP_ALIVE_SECONDS", -1.0)
+
+    async def read() -> list[str | None]:
+        found = []
+        feed = BusyFeed(world.store, clock=iter(range(10**9)).__next__)
+        async for message in _messages(feed, lambda: True, world.tenant.project.id, None):
+            found.append(message.comment)
+            if len(found) == 2:
+                break
+        return found
+
+    assert asyncio.run(asyncio.wait_for(read(), 60)) == ["keep-alive"] * 2
+
+
+def test_a_client_that_accepts_event_streams_gets_one_while_its_key_and_secret_are_valid(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "x"}
     answer = world.client.get(_path(world), auth=world.tenant.credentials, headers=headers)
     assert answer.json()["code"] == "INVALID_LAST_EVENT_ID"
+    asked = []
+    monkeypatch.setattr(Projects, "is_opened_by", lambda _, key, secret: asked.append((key, secret.reveal())))
+    headers = {"Accept": "text/event-stream"}
+    answer = world.client.get(_path(world), auth=world.tenant.credentials, headers=headers)
+    assert (answer.status_code, answer.text, asked) == (200, "", [world.tenant.credentials])
 
 
 def test_old_events_are_removed_and_numbers_are_not_used_again(world: World) -> None:

@@ -179,6 +179,14 @@ class Keys:
             )
         return matching
 
+    def is_opened_by(self, public_key: str, secret: Secret) -> bool:
+        """Tell whether credentials open a project now, for who has shown them before."""
+        try:
+            self.authenticate(public_key, secret)
+        except Unauthorized:
+            return False
+        return True
+
     def is_use_due(self, key: ApiKey) -> bool:
         """Tell whether the use of a key is to be recorded now: about once a minute for each process."""
         now, last = self.clock(), self._recorded.get(key.public_key, key.used_at)

@@ -16,6 +16,7 @@ from ramet.store.database import Store
 
 _AT_ONCE = 100
 _POLL_SECONDS = 0.5
+_CHECK_SECONDS = 3.0
 _KEEP_ALIVE_SECONDS = 15.0
 _REMOVED_AT_ONCE = 1000
 
@@ -95,26 +96,31 @@ class EventFeed:
             return events.events_after(tx, project_id, sequence, _AT_ONCE)
 
 
-async def follow(feed: EventFeed, project_id: str, after: int | None) -> AsyncIterator[Event | None]:
-    """Yield the events of a project that follow a number, or those from now on, and None now and then in between."""
-    seen = await asyncio.to_thread(feed.newest) if after is None else after
-    looked_until = seen
-    quiet_since = time.monotonic()
-    yield None
+async def follow(
+    feed: EventFeed, project_id: str, after: int | None, is_open: Callable[[], bool]
+) -> AsyncIterator[Event | None]:
+    """Yield the events of a project that follow a number, or those from now on, and None now and then in between.
+
+    It ends with `close`, and within a few seconds once `is_open` is False, whatever happens in any project.
+    """
+    seen = looked_until = await asyncio.to_thread(feed.newest) if after is None else after
+    checked_at = quiet_since = float("-inf")
     while not feed.closed:
         newest = await asyncio.to_thread(feed.newest)
-        if newest > looked_until:
-            found = await asyncio.to_thread(feed.after, project_id, seen)
-            for event in found:
-                yield event
-                seen, quiet_since = event.sequence, time.monotonic()
-            looked_until = seen if len(found) == _AT_ONCE else newest
-            if len(found) == _AT_ONCE:
-                continue
-        elif time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
+        if time.monotonic() - checked_at > _CHECK_SECONDS:
+            if not await asyncio.to_thread(is_open):
+                return
+            checked_at = time.monotonic()
+        found = await asyncio.to_thread(feed.after, project_id, seen) if newest > looked_until else []
+        for event in found:
+            yield event
+            seen, quiet_since = event.sequence, time.monotonic()
+        looked_until = seen if len(found) == _AT_ONCE else max(newest, looked_until)
+        if time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
             quiet_since = time.monotonic()
             yield None
-        await asyncio.sleep(_POLL_SECONDS)
+        if len(found) < _AT_ONCE:
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def remove_old_events(store: Store, now: datetime, kept: timedelta) -> int:

@@ -1,7 +1,7 @@
 """Events of a project: pages of them, and a stream of server-sent events."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -11,11 +11,11 @@ from litestar.params import HeaderParameter, QueryParameter, SkipValidation
 from litestar.response import ServerSentEvent
 from litestar.response.sse import ServerSentEventMessage
 
+from ramet.api.auth import credentials
 from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ProjectVerbs, answer, read_in_thread, router_of
 from ramet.api.schemas.events import Event, Events
-from ramet.control.projects import Projects
-from ramet.errors import Invalid, Unauthorized
+from ramet.errors import Invalid
 from ramet.events import stream
 from ramet.events.stream import EventFeed
 from ramet.model import events as model
@@ -62,22 +62,19 @@ def list_events(
 ) -> Response[Events]:
     """The events of the project, newest first. With `Accept: text/event-stream` they are streamed as they happen."""
     if _STREAM in request.headers.get("accept", ""):
-        messages = _messages(event_feed, projects, request.auth.public_key, project_id, _number(last_event_id))
+        is_open = partial(projects.is_opened_by, *credentials(request.headers["authorization"]))
+        messages = _messages(event_feed, is_open, project_id, _number(last_event_id))
         return cast("Response[Events]", ServerSentEvent(messages, headers=_HEADERS))
     page = stream.list_events(plane, project_id, limit, cursor, type_, service_id)
     return answer(Events([_shape(event) for event in page.events], page.cursor))
 
 
 async def _messages(
-    feed: EventFeed, projects: Projects, public_key: str, project_id: str, after: int | None
+    feed: EventFeed, is_open: Callable[[], bool], project_id: str, after: int | None
 ) -> AsyncIterator[ServerSentEventMessage]:
-    """Yield a message for each event, and a comment now and then, as long as the key is valid."""
-    async for event in stream.follow(feed, project_id, after):
+    """Yield a message for each event, and a comment now and then, as long as the credentials are valid."""
+    async for event in stream.follow(feed, project_id, after, is_open):
         if event is None:
-            try:
-                await asyncio.to_thread(projects.active_key, public_key)
-            except Unauthorized:
-                return
             yield ServerSentEventMessage(None, comment="keep-alive")
         else:
             data = msgspec.json.encode(_shape(event)).decode()
