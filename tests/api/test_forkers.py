@@ -182,6 +182,7 @@ ATTACKS: dict[str, Attack] = {
     "reads another log": _reads("logs"),
     "reads other operations": _reads("operations"),
     "reads another report": _reads("forkReport"),
+    "reads another report of an import": _reads("importReport"),
     "reads another restore window": _reads("restoreWindow"),
     "reads another archive": _reads("archive"),
     "reads other snapshots": _reads("snapshots"),

@@ -123,13 +123,36 @@ def test_the_report_of_an_import_says_what_was_loaded(world: World) -> None:
     assert (report["status"], report["loaded_tables"], report["problems"]) == ("SUCCEEDED", 1, [])
 
 
-def test_other_services_and_projects_have_no_report(world: World) -> None:
+def test_the_report_stays_when_the_service_was_deleted(world: World) -> None:
+    accepted = imported(world)
+    world.work()
+    world.delete(world.path(accepted["service_id"]))
+    world.work()
+    assert world.get(world.path(accepted["service_id"])).status_code == 404
+    assert world.get(world.path(accepted["service_id"], "importReport")).json()["status"] == "SUCCEEDED"
+
+
+def test_services_that_were_not_imported_have_no_report(world: World) -> None:
     answer = world.get(world.path(world.ready()["service_id"], "importReport"))
     assert (answer.status_code, answer.json()["code"]) == (404, "NO_IMPORT")
-    other = world.new_tenant("other")
-    accepted = imported(world)
-    path = world.path(accepted["service_id"], "importReport").replace(world.tenant.project.id, other.project.id)
-    assert world.client.get(path, auth=other.credentials).status_code == 404
+
+
+def test_a_report_that_the_caller_does_not_see_is_answered_as_that_of_a_service_that_does_not_exist(
+    world: World,
+) -> None:
+    accepted, other = imported(world), world.new_tenant("other")
+    world.work()
+    path = world.path(accepted["service_id"], "importReport")
+    theirs = path.replace(world.tenant.project.id, other.project.id)
+    forker = world.forker(accepted)
+    for answer in (
+        forker.get(path),
+        world.client.get(theirs, auth=other.credentials),
+        world.get(world.path("a2b3c4d5e6", "importReport")),
+        world.get(world.path("%00", "importReport")),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "SERVICE_NOT_FOUND")
+        assert answer.json()["message"] == "no service with that id exists"
 
 
 def test_the_password_is_in_no_answer(world: World) -> None:

@@ -30,7 +30,7 @@ from ramet.control.quotas import check_growth
 from ramet.control.requests import Accepted, Amount, CreateRequest, kept
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid
-from ramet.ids import new_id
+from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.high_availability import with_standbys
 from ramet.model.names import check_name
@@ -70,7 +70,7 @@ def get_service(plane: Plane, project_id: str, service_id: str) -> Service:
 def get_service_including_deleted(plane: Plane, project_id: str, service_id: str) -> Service:
     """Return a service in its last state, deleted or not. Raises NotFound."""
     with plane.store.read() as tx:
-        found = services.get_service(tx, service_id)
+        found = services.get_service(tx, service_id) if is_id(service_id) else None
     if found is None or found.project_id != project_id or plane.hides(found):
         raise no_service(service_id)
     return found

@@ -11,7 +11,7 @@ from ramet.control.idempotency import earlier_answer
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted, CreateRequest
-from ramet.control.services import accept_new, checked_request
+from ramet.control.services import accept_new, checked_request, get_service_including_deleted
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
 from ramet.imports.findings import Finding, refuse
@@ -21,7 +21,7 @@ from ramet.model.passwords import Secret
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.procedures.state import ImportState
-from ramet.store import operations, services
+from ramet.store import operations
 
 _LONGEST_PASSWORD = 1000
 
@@ -128,13 +128,12 @@ def import_source(plane: Plane, project_id: str, service_id: str) -> tuple[Sourc
 
 
 def _import_of(plane: Plane, project_id: str, service_id: str) -> operations.Operation:
+    service = get_service_including_deleted(plane, project_id, service_id)
     with plane.store.read() as tx:
-        service = services.get_service(tx, service_id)
-        known = service is not None and service.project_id == project_id
-        made = operations.of_subject(tx, service_id) if known else []
-        found = next((one for one in made if one.procedure == ProcedureName.IMPORT), None)
+        made = operations.of_subject(tx, service.id)
+    found = next((one for one in made if one.procedure == ProcedureName.IMPORT), None)
     if found is None:
-        raise NotFound("NO_IMPORT", f"Service {service_id[:64]!r} was not imported, so it has no report of an import")
+        raise NotFound("NO_IMPORT", f"Service {service.id} was not imported, so it has no report of an import")
     return found
 
 
