@@ -209,6 +209,7 @@ def test_what_nobody_has_claimed_does_not_exist_for_clients(warm: Warm) -> None:
         world.post(world.path(first, "stop")),
         world.get(world.path(first, "operations")),
         world.post(world.path(first, "forkService"), {"fork_strategy": "NOW"}),
+        world.post(world.path(first, "forkService"), {"fork_strategy": "LAST_SNAPSHOT", "from_deleted": True}),
     ):
         assert answer.status_code == 404
     listed = world.get(world.services_path.removesuffix("/services") + "/operations").json()

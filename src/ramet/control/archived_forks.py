@@ -44,7 +44,7 @@ def find_parent(
     if not from_deleted:
         return find_service(as_parent_seen(plane, service_id), tx, project_id, service_id, lock=lock)
     found = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
-    if found is None or found.project_id != project_id:
+    if found is None or found.project_id != project_id or plane.hides(found):
         details = f"service_id {service_id[:64]!r}"
         raise NotFound("SERVICE_NOT_FOUND", "no service with that id ever existed here", details)
     if found.deleted_at is None:
