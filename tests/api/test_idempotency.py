@@ -2,6 +2,8 @@
 
 import pytest
 
+from ramet.model.passwords import unusable_verifier
+from ramet.store import services
 from tests.api.world import JsonObject, World
 
 KEY = {"Idempotency-Key": "d3b07384-d9a0-4c5e-8f3e-2b9f0a1c7e55"}
@@ -28,6 +30,28 @@ def test_a_password_that_was_changed_is_not_announced_again(world: World, verb: 
     answer = world.post(path, body, headers=KEY)
     assert (answer.status_code, answer.json()["service_id"]) == (202, made["service_id"])
     assert "initial_password" not in answer.json()
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
+def test_the_password_is_announced_again_while_the_server_cannot_be_asked(world: World, verb: str) -> None:
+    path, body = _request(world, verb)
+    made = world.post(path, body, headers=KEY).json()
+    world.work()
+    world.backend.crash(made["service_id"])
+    assert world.post(path, body, headers=KEY).json()["initial_password"] == made["initial_password"]
+    world.post(world.path(made["service_id"], "stop"))
+    world.work()
+    again = world.post(path, body, headers=KEY).json()
+    assert (again["status"], again["initial_password"]) == ("PAUSED", made["initial_password"])
+
+
+def test_a_password_that_a_service_was_never_given_is_not_announced_by_guess(world: World) -> None:
+    made = world.post(world.services_path, {"name": "shop"}, headers=KEY).json()
+    world.work()
+    world.backend.crash(made["service_id"])
+    with world.store.write() as tx:  # as after a recovery without the secrets of its installation
+        services.update_service(tx, made["service_id"], verifier=unusable_verifier().reveal())
+    assert "initial_password" not in world.post(world.services_path, {"name": "shop"}, headers=KEY).json()
 
 
 @pytest.mark.parametrize("verb", ["create", "fork"])

@@ -139,6 +139,12 @@ def test_who_repeats_a_request_gets_the_same_fork_and_the_same_password(warm: Wa
     first = warm.world.post(path, {"fork_strategy": "NOW"}, headers=key).json()
     again = warm.world.post(path, {"fork_strategy": "NOW"}, headers=key).json()
     assert (again["service_id"], again["initial_password"]) == (first["service_id"], first["initial_password"])
+    warm.world.post(warm.world.path(first["service_id"], "stop"))
+    warm.world.work()
+    stopped = warm.world.post(path, {"fork_strategy": "NOW"}, headers=key).json()
+    assert (stopped["status"], stopped["initial_password"]) == ("PAUSED", first["initial_password"])
+    warm.world.post(warm.world.path(first["service_id"], "start"))
+    warm.world.work()
     changed = warm.world.post(path, {"fork_strategy": "NOW", "name": "other"}, headers=key).json()
     assert changed["code"] == "IDEMPOTENCY_KEY_REUSED"
     warm.world.post(warm.world.path(first["service_id"], "updatePassword"), {"password": "another"})

@@ -92,7 +92,7 @@ IdempotencyKey = Annotated[
         name="Idempotency-Key",
         required=False,
         description="1 to 255 visible ASCII characters, random: the same key and body answer with the same service. "
-        "`initial_password` is left out when it does not open the service any more.",
+        "`initial_password` is left out when it is known not to open the service any more.",
         schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
     ),
 ]

@@ -12,7 +12,7 @@ from ramet.control.ports import free_ports
 from ramet.control.requests import Accepted
 from ramet.errors import Invalid
 from ramet.ids import new_id
-from ramet.model.passwords import Secret, derived_password, new_password, scram_verifier
+from ramet.model.passwords import Secret, derived_password, is_password_of, new_password, scram_verifier
 from ramet.model.service import Service, is_visible
 from ramet.procedures.servers import server_of
 from ramet.store import idempotency, services
@@ -51,15 +51,20 @@ def _new_identity(plane: Plane, key: str | None, ports: list[int]) -> NewIdentit
 
 
 def earlier_answer(plane: Plane, project_id: str, key: str | None, request: object) -> Accepted | None:
-    """Return the earlier answer to the same key, with the password only while the service still accepts it."""
+    """Return the earlier answer to the same key, without the password if the service is known not to accept it."""
     if key is None:
         return None
     with plane.store.read() as tx:
         found = replay(plane, tx, project_id, key, request)
     if found is None or found.service.ready_at is None or found.initial_password is None:
         return found
-    accepts = plane.backend.servers.has_password(server_of(found.service), found.initial_password)
-    return found if accepts else Accepted(found.service, None)
+    return found if may_open(plane, found.service, found.initial_password) else Accepted(found.service, None)
+
+
+def may_open(plane: Plane, service: Service, password: Secret) -> bool:
+    """Tell whether a password opens a service, or did at first where its server cannot be asked now."""
+    accepts = plane.backend.servers.has_password(server_of(service), password)
+    return is_password_of(password, service.verifier) if accepts is None else accepts
 
 
 def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ramet.control import forks, key_limits
 from ramet.control.archived_forks import find_parent
-from ramet.control.idempotency import remember, replay
+from ramet.control.idempotency import may_open, remember, replay
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
@@ -81,7 +81,7 @@ def fork_services(
         if claimed is not None:
             return claimed
     made = forks.fork_services(plane, project_id, service_id, request, count, idempotency_key)
-    return [_while_it_opens(plane, one) for one in made]
+    return [_if_it_opens(plane, one) for one in made]
 
 
 def claim_forks(
@@ -243,10 +243,10 @@ def _as_of(fork: Service) -> datetime:
     return warmth.as_of
 
 
-def _while_it_opens(plane: Plane, earlier: Accepted) -> Accepted:
-    """Return an answer with the password of a warm fork, if it is one, and that only while the fork accepts it."""
+def _if_it_opens(plane: Plane, earlier: Accepted) -> Accepted:
+    """Return an answer with the password of a warm fork, if it is one and is not known not to accept it."""
     fork = earlier.service
     if warmth_of(fork) is None:
         return earlier
     password = password_of(plane, fork.id)
-    return Accepted(fork, password if plane.backend.servers.has_password(server_of(fork), password) else None)
+    return Accepted(fork, password if may_open(plane, fork, password) else None)

@@ -73,15 +73,16 @@ def test_a_server_may_be_destroyed_at_any_time(ground: Ground) -> None:
 def test_a_password_is_known_after_it_was_set_and_not_before(ground: Ground) -> None:
     server, servers, password = ground.create(), ground.backend.servers, new_password()
     assert servers.has_password(server, ground.passwords[server.service_id])
-    assert not servers.has_password(server, password)
+    assert servers.has_password(server, password) is False
     servers.set_password(server, scram_verifier(password))
     assert servers.has_password(server, password)
 
 
-def test_no_password_is_set_or_known_while_the_server_is_stopped(ground: Ground) -> None:
+def test_no_password_is_set_and_none_known_or_excluded_while_the_server_is_stopped(ground: Ground) -> None:
     server, servers, password = ground.create(), ground.backend.servers, new_password()
     servers.stop(server)
-    assert not servers.has_password(server, ground.passwords[server.service_id])
+    for one in (password, ground.passwords[server.service_id]):
+        assert servers.has_password(server, one) is None
     with pytest.raises(Unavailable):
         servers.set_password(server, scram_verifier(password))
 

@@ -53,8 +53,8 @@ class Servers(Protocol):
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Give the admin of a serving server another password. Raises Unavailable when it is not serving."""
 
-    def has_password(self, server: Server, password: Secret) -> bool:
-        """Tell whether this password opens a server to the admin; False too where the server cannot be asked."""
+    def has_password(self, server: Server, password: Secret) -> bool | None:
+        """Tell whether this password opens a server to the admin; None where the server cannot be asked now."""
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
         """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""

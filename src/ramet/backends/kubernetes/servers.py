@@ -142,11 +142,11 @@ class KubernetesServers:
         self.place.check_runs(server)
         roles.set_admin_verifier(self.place.paths(server), verifier, server.wal_level)
 
-    def has_password(self, server: Server, password: Secret) -> bool:
+    def has_password(self, server: Server, password: Secret) -> bool | None:
         try:
             self.place.check_runs(server)
         except Unavailable:
-            return False
+            return None
         return roles.admin_has(self.place.paths(server), password)
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:

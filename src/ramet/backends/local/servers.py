@@ -186,7 +186,7 @@ class LocalServers:
     def set_password(self, server: Server, verifier: Secret) -> None:
         self.instances.set_password(server, verifier)
 
-    def has_password(self, server: Server, password: Secret) -> bool:
+    def has_password(self, server: Server, password: Secret) -> bool | None:
         return roles.admin_has(self.instances.paths(server.service_id), password)
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:

@@ -81,11 +81,11 @@ class MemoryServers(MemoryPart):
         """Keep the verifier."""
         self._memory.running(server.service_id).verifier = verifier
 
-    def has_password(self, server: Server, password: Secret) -> bool:
+    def has_password(self, server: Server, password: Secret) -> bool | None:
         """Compare it with the verifier that was set last."""
         volume = self._memory.volumes.get(server.service_id)
         if volume is None or not volume.running:
-            return False
+            return None
         return is_password_of(password, volume.verifier or server.verifier)
 
     def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:

@@ -85,14 +85,14 @@ def replace_verifier(paths: ServicePaths, earlier: Secret, verifier: Secret) -> 
         return connection.execute(query, wanted).rowcount == 1
 
 
-def admin_has(paths: ServicePaths, password: Secret) -> bool:
-    """Tell whether this is the admin's password; False when the server does not accept connections."""
+def admin_has(paths: ServicePaths, password: Secret) -> bool | None:
+    """Tell whether this is the admin's password; None when the server cannot be asked now."""
     query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"
     try:
         with connections.connect(paths) as connection:
             row = connection.execute(query, (ADMIN_ROLE,)).fetchone()
     except (psycopg.Error, Unavailable):
-        return False
+        return None
     return row is not None and is_password_of(password, Secret(row[0]))
 
 
