@@ -209,6 +209,7 @@ def test_a_replica_set_has_separate_series_and_usage_with_a_node_on_each_value(
         {"filters": [{"key": "role", "value": "primary", "not": True}]},
         {"filters": {"role": "primary"}},
         {"aggregate": True},
+        {"bucket_seconds": 10**400},
     ],
 )
 def test_bad_requests_are_refused(world: World, service: JsonObject, fields: JsonObject) -> None:
@@ -239,6 +240,20 @@ def test_an_invalid_time_range_is_refused_with_its_values(
     refused = world.post(world.path(service["service_id"], "metrics/series"), body)
     assert refused.status_code == 400
     assert message in refused.json()["message"]
+
+
+@pytest.mark.parametrize("begin", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])
+@pytest.mark.parametrize("bucket_seconds", [7 * 86400, 10**9])
+def test_a_time_range_that_begins_before_all_clocks_is_refused(
+    world: World, service: JsonObject, begin: str, bucket_seconds: int
+) -> None:
+    sample(world, service)
+    path = world.path(service["service_id"], "metrics/series")
+    body = {"name": "ramet_memory_bytes", "from": begin, "to": rfc3339(world.clock()), "bucket_seconds": bucket_seconds}
+    refused = world.post(path, body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_REQUEST")
+    assert "from must not be before 1970-01-01" in refused.json()["message"]
+    assert world.post(path, {**body, "from": "1970-01-01T00:00:00Z"}).status_code == 200
 
 
 def test_old_samples_are_thinned_and_then_forgotten(world: World, service: JsonObject) -> None:

@@ -10,9 +10,12 @@ from itertools import pairwise
 from msgspec import Struct
 
 from ramet.errors import Invalid
+from ramet.model.timestamps import rfc3339
 
 MOST_POINTS = 11_000
 SHORTEST_BUCKET_SECONDS = 60
+_LONGEST_BUCKET_SECONDS = 10**9
+_EARLIEST = datetime.fromtimestamp(0, UTC)
 _HOUR_SECONDS = 3600
 _DAY_SECONDS = 86400
 
@@ -126,9 +129,13 @@ def plan(
             f"from must be before to (got {begin.isoformat()} and {end.isoformat()})",
             "Send an earlier from.",
         )
+    if begin < _EARLIEST:
+        wrong = f"from must not be before {rfc3339(_EARLIEST)} (got {rfc3339(begin)})"
+        raise Invalid("INVALID_REQUEST", wrong, "Send a later from.")
     bucket_seconds = _usual_bucket(end - begin) if bucket_seconds is None else bucket_seconds
-    if bucket_seconds < SHORTEST_BUCKET_SECONDS:
-        raise Invalid("INVALID_REQUEST", f"bucket_seconds must be at least 60 (got {bucket_seconds})")
+    if not SHORTEST_BUCKET_SECONDS <= bucket_seconds <= _LONGEST_BUCKET_SECONDS:
+        bounds = f"between {SHORTEST_BUCKET_SECONDS} and {_LONGEST_BUCKET_SECONDS}"
+        raise Invalid("INVALID_REQUEST", f"bucket_seconds must be {bounds} (got {bucket_seconds!r:.20})")
     points = (end - begin).total_seconds() / bucket_seconds
     if points > MOST_POINTS:
         message = f"bucket_seconds {bucket_seconds} makes {points:.0f} points, and {MOST_POINTS} is the most"

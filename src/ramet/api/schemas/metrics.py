@@ -20,8 +20,8 @@ Bound = Annotated[
 BucketSeconds = Annotated[
     int,
     Meta(
-        description="An integer of 60 or more; by default 60 up to an hour, 3600 up to 30 days, 86400 beyond.",
-        extra_json_schema={"minimum": 60},
+        description="An integer from 60 to 1000000000; by default 60 up to an hour, 3600 up to 30 days, 86400 beyond.",
+        extra_json_schema={"minimum": 60, "maximum": 1_000_000_000},
     ),
 ]
 FunctionName = Annotated[
