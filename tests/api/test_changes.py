@@ -220,6 +220,10 @@ def test_extensions_that_are_behind_are_named(world: World) -> None:
     assert (answered.status_code, len(answered.json()), answered.json()[0]) == (200, 2, vector)
     one = world.post(world.path(service["service_id"], "updateExtensions"), {"extension": "postgis"}).json()
     assert [each["problem"] for each in one] == ["it has no update from 3.4 to 4.0"]
+    for name in ("nothing", "\0"):
+        refused = world.post(world.path(service["service_id"], "updateExtensions"), {"extension": name})
+        assert (refused.status_code, refused.json()["code"]) == (400, "EXTENSION_NOT_INSTALLED")
+        assert repr(name) in refused.json()["message"]
 
 
 def test_a_fork_and_its_dry_run_are_refused_where_its_state_needs_a_library_that_is_gone(

@@ -195,7 +195,14 @@ def update_extensions(plane: Plane, project_id: str, service_id: str, name: str 
     """Update one extension, or all, in the databases of a service to the versions that are installed on the host."""
     server = server_of(_serving(plane, project_id, service_id, "updateExtensions"))
     plane.record("started")
-    return plane.backend.servers.update_extensions(server, name)
+    made = plane.backend.servers.update_extensions(server, name)
+    if made is None:
+        raise Invalid(
+            "EXTENSION_NOT_INSTALLED",
+            f"No database of service {service_id} has the extension {name!r:.80}",
+            "Name one that was created there, or leave it out to update all.",
+        )
+    return made
 
 
 def accept(

@@ -116,7 +116,15 @@ def test_a_server_of_this_release_needs_no_refresh(ground: Ground) -> None:
 
 
 def test_up_to_date_extensions_are_not_updated(ground: Ground) -> None:
-    assert list(ground.backend.servers.update_extensions(ground.create(), None)) == []
+    server, servers = ground.create(), ground.backend.servers
+    assert servers.update_extensions(server, None) == []
+    assert servers.update_extensions(server, "plpgsql") == []
+
+
+def test_an_extension_that_no_database_has_is_not_updated(ground: Ground) -> None:
+    server = ground.create()
+    for name in ("no_such_extension", "", "\0"):
+        assert ground.backend.servers.update_extensions(server, name) is None
 
 
 def test_a_server_is_maintained_whether_it_runs_or_not(ground: Ground) -> None:

@@ -56,8 +56,11 @@ class Servers(Protocol):
     def has_password(self, server: Server, password: Secret) -> bool | None:
         """Tell whether this password opens a server to the admin; None where the server cannot be asked now."""
 
-    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
-        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried."""
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate] | None:
+        """Update one extension of a serving server, or all, to the versions that are installed; say what was tried.
+
+        None: no database has this extension.
+        """
 
     def inspect(self, server: Server) -> Observation:
         """Tell whether a server is serving, or why not. Raises Unseen when that cannot be determined now."""

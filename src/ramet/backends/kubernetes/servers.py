@@ -149,7 +149,7 @@ class KubernetesServers:
             return None
         return roles.admin_has(self.place.paths(server), password)
 
-    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate] | None:
         self.place.check_runs(server)
         return extensions.update(self.place.paths(server), name)
 

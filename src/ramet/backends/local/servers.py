@@ -189,7 +189,7 @@ class LocalServers:
     def has_password(self, server: Server, password: Secret) -> bool | None:
         return roles.admin_has(self.instances.paths(server.service_id), password)
 
-    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate] | None:
         return extensions.update(self.instances.paths(server.service_id), name)
 
     def inspect(self, server: Server) -> Observation:

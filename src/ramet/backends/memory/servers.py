@@ -88,9 +88,11 @@ class MemoryServers(MemoryPart):
             return None
         return is_password_of(password, volume.verifier or server.verifier)
 
-    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate]:
-        """Update what is outdated here."""
+    def update_extensions(self, server: Server, name: str | None) -> Sequence[ExtensionUpdate] | None:
+        """Update what is outdated here; besides that there is plpgsql."""
         self._memory.running(server.service_id)
+        if name not in (None, "plpgsql", *(each.extension for each in self._memory.outdated)):
+            return None
         return [each for each in self._memory.outdated if name in (None, each.extension)]
 
     def inspect(self, server: Server) -> Observation:

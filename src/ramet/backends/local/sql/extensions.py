@@ -4,7 +4,7 @@ The admin does not own extensions that the platform created. When a package has 
 that uses the extension fails. So the update is the first statement of its session, as TimescaleDB requires.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ SELECT e.extname, e.extversion, a.default_version,
              WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.classid = 'pg_proc'::regclass
                AND d.deptype = 'e' AND p.probin IS NOT NULL)
 FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname
-WHERE e.extversion <> a.default_version AND (%s::text IS NULL OR e.extname = %s) ORDER BY e.oid
+WHERE e.extversion <> a.default_version ORDER BY e.oid
 """
 
 
@@ -45,10 +45,11 @@ class _Updated(msgspec.Struct, frozen=True):
     libraries: list[str]
 
 
-def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate]:
+def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate] | None:
     """Update one extension, or all, to the installed version in every database; return all attempts.
 
-    Raises Unavailable while another call updates extensions of the same server.
+    None when no database has the wanted one. Raises Unavailable while another call updates extensions of the same
+    server.
     """
     with ExitStack() as stack:
         try:
@@ -57,7 +58,9 @@ def update(paths: ServicePaths, wanted: str | None) -> list[ExtensionUpdate]:
             raise _not_now(paths, error) from error
         with connections.connect(paths) as connection:
             databases = ["template1", *(each.name for each in connections.databases(connection) if each.is_open)]
-        return [made for database in databases for made in _update_in(paths, database, wanted)]
+        found = [_update_in(paths, database, wanted) for database in databases]
+    known = [made for made in found if made is not None]
+    return [one for made in known for one in made] if known else None
 
 
 def _not_now(paths: ServicePaths, error: Exception) -> Unavailable:
@@ -70,9 +73,14 @@ def _not_now(paths: ServicePaths, error: Exception) -> Unavailable:
     )
 
 
-def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterable[ExtensionUpdate]:
+def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> list[ExtensionUpdate] | None:
+    """Update extensions in a database; None when it does not have the wanted one."""
     with connections.connect(paths, database) as connection:
-        outdated = connection.execute(_OUTDATED, (wanted, wanted)).fetchall()
+        installed = [name for (name,) in connection.execute("SELECT extname FROM pg_extension")]
+        if wanted not in (None, *installed):
+            return None
+        outdated = [row for row in connection.execute(_OUTDATED) if wanted in (None, row[0])]
+    made = []
     for name, old, new, has_path, libraries in outdated:
         problem = f"it has no update from {old} to {new}: install a version between" if not has_path else None
         if problem is None:
@@ -80,9 +88,10 @@ def _update_in(paths: ServicePaths, database: str, wanted: str | None) -> Iterab
             known, latest = _remembered(paths.root / _RECORD), datetime.now(UTC) + _UPDATE_LIMIT
             _remember(paths, [*known, _Updated(latest, name, old, libraries)])
             problem = _update_one(paths, database, name)
-            made = [_Updated(datetime.now(UTC), name, old, libraries)] if problem is None else []
-            _remember(paths, [*known, *made])
-        yield ExtensionUpdate(shown(database), name, old, new, problem)
+            done = [_Updated(datetime.now(UTC), name, old, libraries)] if problem is None else []
+            _remember(paths, [*known, *done])
+        made.append(ExtensionUpdate(shown(database), name, old, new, problem))
+    return made
 
 
 def _update_one(paths: ServicePaths, database: str, name: str) -> str | None:

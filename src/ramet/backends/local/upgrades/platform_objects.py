@@ -59,7 +59,7 @@ def put_back(paths: ServicePaths, server: Server, from_major: int) -> list[str]:
         problems = [*_grant_tenant_roles(connection)] if from_major <= _LAST_MAJOR_WITHOUT_ADMIN_OPTION else []
     for database in databases(paths):
         read_only_access.install(paths, database)
-    updates = extensions.update(paths, None)
+    updates = extensions.update(paths, None) or ()
     return problems + [f"{one.database}.{one.extension}: {one.problem}" for one in updates if one.problem is not None]
 
 
