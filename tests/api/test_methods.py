@@ -26,6 +26,13 @@ def test_head_is_answered_as_get_is_without_the_body(world: World, parent: JsonO
         assert headed.headers["content-type"] == got.headers["content-type"]
 
 
+def test_head_of_a_stream_ends(world: World) -> None:
+    path, headers = world.services_path.removesuffix("services") + "events", {"Accept": "text/event-stream"}
+    answer = world.client.head(path, auth=world.tenant.credentials, headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 def test_head_of_what_is_not_there_or_not_allowed_has_the_status_of_get(world: World) -> None:
     assert ask(world, "HEAD", world.path("a000000000")).status_code == 404
     assert ask(world, "HEAD", world.path("a000000000", "stop")).status_code == 405

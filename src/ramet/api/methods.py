@@ -85,9 +85,11 @@ def _reporting(send: Send, observers: Sequence[Callable[[int], None]]) -> Send:
 
 
 def _without_body(send: Send) -> Send:
+    """Return what sends the head of a response and its end: a stream has no end of its own."""
+
     async def heads_only(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            message = {**message, "body": b""}
-        await send(message)
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     return heads_only
