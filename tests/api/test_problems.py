@@ -1,5 +1,6 @@
 """Errors to HTTP: each kind has its status, and an unexpected one shows no internals."""
 
+import base64
 import logging
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
 from tests.api.world import World
+from tests.audited import entries_of
+from tests.disconnecting import status_of_disconnected
 
 _LIST = "ramet.control.listing.Listing.list_services"
 
@@ -53,6 +56,16 @@ def test_polling_one_service_never_meets_a_503(world: World, monkeypatch: pytest
     )
     answer = world.get(world.path("a000000000"))
     assert (answer.status_code, answer.json()["code"]) == (500, "STORE_UNAVAILABLE")
+
+
+def test_a_client_that_disconnects_while_it_sends_a_body_is_no_fault(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    login = "Basic " + base64.b64encode(":".join(world.tenant.credentials).encode()).decode()
+    asked = status_of_disconnected(world.client.app, world.services_path, {}, "application/json", login)
+    assert (asked, world.listed()) == (400, [])
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+    assert [one.code for one in entries_of(world.store)] == ["BODY_INCOMPLETE"]
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("the inside"), Failed("HOST_BROKEN", "the inside"), KeyError("inside")])

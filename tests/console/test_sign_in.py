@@ -12,8 +12,8 @@ from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.store.tables import session
-from tests.console.disconnecting import status_of_disconnected
 from tests.console.visitor import Visitor
+from tests.disconnecting import status_of_disconnected
 
 
 def test_every_page_requires_a_session(visitor: Visitor) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, InternalServerException
 
 from ramet import acting
 from ramet.api.schemas.shared import Body
@@ -33,6 +33,13 @@ BodyT = TypeVar("BodyT", bound=Body)
 
 class ApiRequest(Request[None, ApiKey, State]):
     """A request whose body is read as the struct that its handler calls `data`."""
+
+    async def body(self) -> bytes:
+        """Return the body. Raises Invalid when the client has disconnected before the end of it."""
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise Invalid("BODY_INCOMPLETE", "The body did not arrive as a whole", "Send it again.") from error
 
     async def json(self) -> Any:
         """Return the body as that struct. Raises Invalid, or HTTPException when it is of another media type."""

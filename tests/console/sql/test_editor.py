@@ -12,8 +12,8 @@ from ramet.model.rights import Role
 from ramet.workbench.statements import Amount
 from tests.api.world import JsonObject, World
 from tests.audited import entries_of
-from tests.console.disconnecting import status_of_disconnected
 from tests.console.sql.world import KEY, Browser, Server, SqlWorld, prepare
+from tests.disconnecting import status_of_disconnected
 from tests.servers import postgresql
 
 

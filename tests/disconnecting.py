@@ -1,16 +1,21 @@
-"""A browser that disconnects before the form that it sends is complete."""
+"""A client that disconnects before the body that it sends is complete."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+_FORM = "application/x-www-form-urlencoded"
 
-def status_of_disconnected(app: Any, path: str, cookies: Mapping[str, str]) -> int:
-    """Send the head of a form to an application, and disconnect; return the status of the answer."""
+
+def status_of_disconnected(
+    app: Any, path: str, cookies: Mapping[str, str], media_type: str = _FORM, authorization: str = ""
+) -> int:
+    """Send the head and a part of a body to an application, and disconnect; return the status of the answer."""
+    parts: list[dict[str, object]] = [{"type": "http.request", "body": b"{", "more_body": True}]
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, object]:
-        return {"type": "http.disconnect"}
+        return parts.pop() if parts else {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
@@ -26,7 +31,11 @@ def status_of_disconnected(app: Any, path: str, cookies: Mapping[str, str]) -> i
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": b"",
-        "headers": [(b"cookie", cookie.encode()), (b"content-type", b"application/x-www-form-urlencoded")],
+        "headers": [
+            (b"cookie", cookie.encode()),
+            (b"content-type", media_type.encode()),
+            (b"authorization", authorization.encode()),
+        ],
         "server": ("127.0.0.1", 80),
         "client": ("127.0.0.1", 1),
         "extensions": {},
