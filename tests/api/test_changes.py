@@ -37,6 +37,17 @@ def test_the_environment_changes_with_a_sentence(world: World) -> None:
     assert world.post(world.path(service["service_id"], "setEnvironment"), {"environment": "prod"}).status_code == 400
 
 
+def test_what_is_said_of_prod_is_what_it_has_and_protection_alone_refuses_a_deletion(world: World) -> None:
+    paths = world.client.get(f"{BASE_PATH}/openapi.json").json()["paths"]
+    found = next(path["post"] for path in paths.values() if path.get("post", {}).get("operationId") == "setEnvironment")
+    assert "setProtection" in found["description"]
+    service = world.ready(environment_tag="PROD")
+    path = world.path(service["service_id"])
+    for protected, status in ((True, 400), (False, 202)):
+        world.post(f"{path}/setProtection", {"protected": protected})
+        assert world.delete(path).status_code == status
+
+
 @pytest.mark.parametrize("cpu_and_memory", [("1000", "4"), (1000, 4), ("shared", "shared")])
 def test_a_resize_shows_upgrading_first_and_then_the_new_size(
     world: World, cpu_and_memory: tuple[str | int, str | int]

@@ -88,7 +88,7 @@ class Services(Connection):
         self.send("POST", self.path(service_id, "updatePassword"), {"password": revealed(password)})
 
     def set_environment(self, service_id: str, environment: Environment) -> None:
-        """Set the environment: PROD (protected) or DEV (neutralized when forked)."""
+        """Set the environment: PROD (a restore or a move needs its name) or DEV (neutralized when forked)."""
         self.send("POST", self.path(service_id, "setEnvironment"), {"environment": environment})
 
     def set_ha(self, service_id: str, replica_count: int, sync_replica_count: int = 0) -> Service:

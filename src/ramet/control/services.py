@@ -175,7 +175,7 @@ def rename_service(plane: Plane, project_id: str, service_id: str, name: str) ->
 
 
 def set_environment(plane: Plane, project_id: str, service_id: str, environment: Environment) -> Service:
-    """Declare a service PROD (protected) or DEV; memory settings that depend on it change at the next start."""
+    """Declare a service PROD or DEV; memory settings that depend on it change at the next start."""
     return _set(plane, project_id, service_id, "setEnvironment", environment=environment.value)
 
 

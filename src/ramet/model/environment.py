@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Environment(StrEnum):
-    """PROD (protected) or DEV (neutralized when forked)."""
+    """PROD (a restore or a move needs its name) or DEV (neutralized when forked)."""
 
     DEV = "DEV"
     PROD = "PROD"

@@ -213,9 +213,11 @@ def update_password(at: ServicePath, data: JSONBody[UpdatePasswordInput]) -> Res
 
 @change("/{service_id:str}/setEnvironment", operation_id="setEnvironment", summary="Set the environment of a service")
 def set_environment(at: ServicePath, data: JSONBody[SetEnvironmentInput]) -> Response[Success]:
-    """Set the environment: PROD (protected) or DEV (neutralized when forked).
+    """Set the environment: PROD (a restore or a move needs its name) or DEV (neutralized when forked).
 
-    Memory settings that depend on it take effect when the server starts again."""
+    Memory settings that depend on it take effect when the server starts again. Neither is kept from being deleted:
+    setProtection does that.
+    """
     changed = services.set_environment(*at, data.environment)
     return answer(Success(f"Service {changed.id} is a {changed.environment} service now."))
 

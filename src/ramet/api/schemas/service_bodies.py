@@ -96,7 +96,7 @@ class UpdatePasswordInput(Body, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SetEnvironmentInput(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The environment: PROD (protected) or DEV (neutralized when forked)."""
+    """The environment: PROD (a restore or a move needs its name) or DEV (neutralized when forked)."""
 
     environment: EnvironmentName
 

@@ -127,7 +127,7 @@ def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[
             type=ENVIRONMENT,
             default="DEV",
             show_default=True,
-            help="Environment: PROD (protected) or DEV (neutralized when forked).",
+            help="Environment: PROD (a restore or a move needs its name) or DEV (neutralized when forked).",
         )
         return cpu(memory(environment(keeping_options(key(password_option(waiting_options(output_option(with_new))))))))
 

@@ -78,7 +78,8 @@ def set_ha(client: Client, service: Service, replicas: int, synchronous: int, wa
 @service_command("set-environment")
 @click.argument("environment", type=ENVIRONMENT)
 def set_environment(client: Client, service: Service, environment: Environment) -> None:
-    """Set the environment of a service. It is PROD (protected) or DEV (neutralized when forked).
+    """Set the environment of a service. It is PROD (a restore or a move needs its name) or DEV (neutralized when
+    forked). Neither is kept from being deleted: 'ramet service protect' does that.
 
     \b
     Example:

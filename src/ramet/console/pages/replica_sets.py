@@ -30,7 +30,7 @@ CHANGES: Mapping[str, Change[ReplicaSet]] = {
         "setReplicaEnvironment",
         "Set the environment of",
         "Set environment",
-        "PROD sets are protected: you must type the name before a change that interrupts clients.",
+        "You must type the name of a PROD set before a change that interrupts its clients.",
         replica_sets.set_environment,
         lambda values: (environment_of(values),),
         disruptive=True,

@@ -114,7 +114,7 @@ CHANGES: Mapping[str, Change[Service]] = {
         "setEnvironment",
         "Set the environment of",
         "Set environment",
-        "PROD services are protected: you must type the name before a change that interrupts clients or loses data.",
+        "You must type the name of a PROD service before a change that interrupts its clients or loses data.",
         services.set_environment,
         lambda values: (environment_of(values),),
         disruptive=True,
