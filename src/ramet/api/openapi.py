@@ -67,9 +67,9 @@ _ERRORS = {
         "Send target_time as RFC 3339 with an offset, for example 2026-01-15T10:30:00Z.",
     ),
     401: _error(
-        "The API key is missing, unknown or revoked.",
+        "The API key is missing, unknown, revoked or expired.",
         "UNAUTHORIZED",
-        "The API key is unknown, revoked, or its secret is wrong",
+        "The API key is unknown, revoked or expired, or its secret is wrong",
     ),
     403: _error(
         "The API key belongs to another project.", "FORBIDDEN", "This API key does not belong to project 'rp1pz7uyae'"

@@ -174,7 +174,7 @@ class Keys:
         if matching is None:
             raise Unauthorized(
                 "UNAUTHORIZED",
-                "The API key is unknown, revoked, or its secret is wrong",
+                "The API key is unknown, revoked or expired, or its secret is wrong",
                 "Send 'Authorization: Basic' with public_key:secret_key, or make a key with 'ramet key create'.",
             )
         return matching
