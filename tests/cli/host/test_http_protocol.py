@@ -224,6 +224,23 @@ def test_a_request_for_an_unknown_upgrade_is_answered_without_it(served: Served)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nhost: y\r\n"])
+@pytest.mark.parametrize("rest", [b"", b"Content-Length: 2\r\n\r\n{}" + _GET])
+def test_a_request_without_one_host_is_refused_and_what_follows_it_too(
+    served: Served, hosts: bytes, rest: bytes
+) -> None:
+    with served.connect() as connection:
+        connection.sendall(b"GET /quick HTTP/1.1\r\n" + hosts + (rest or b"\r\n"))
+        status, error = answer(connection)
+    assert (status, error["code"], served.server.server_state.total_requests) == (400, "INVALID_REQUEST", 0)
+
+
+def test_a_request_in_http_1_0_needs_no_host(served: Served) -> None:
+    with served.connect() as connection:
+        connection.sendall(b"GET /quick HTTP/1.0\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
 def test_at_most_half_of_the_file_descriptors_are_connections() -> None:
     protocol = bounded_protocol(load_settings({}, http_connections=1_000_000))
     assert protocol.admission.most == resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2

@@ -80,6 +80,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Begin with the answer; the body has its own timeout. Data after a refusal is dropped."""
         if self._is_refused:
             return
+        if self.parser.get_http_version() == "1.1" and [name for name, _ in self.headers].count(b"host") != 1:
+            raise httptools.HttpParserError("not one Host header: RFC 9112, 3.2")
         super().on_headers_complete()
         self._is_fruitful = True
         self._expect(self._bounds.body_seconds)
