@@ -14,6 +14,7 @@ from ramet.api.schemas.restores import Restore
 from ramet.api.schemas.services import Service
 from ramet.client import ForkStrategy, Secret
 from ramet.model.status import OperationStatus
+from tests.backends.local.forgeries import forge_ends
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -76,6 +77,8 @@ def test_a_restore_is_exact_its_undo_too_and_the_window_goes_on(ramet: Instance)
     service, password = made(ramet, "shop")
     first = add(service, password, 1, 2)
     second = add(service, password, 3)
+    with connect(service.endpoint.port, password) as connection:
+        forge_ends(connection)
     found = restored(ramet, service, target_time=first.isoformat())
     assert found.stopped_seconds is not None
     assert rows(service, password) == [1, 2]

@@ -28,6 +28,7 @@ from tests.backends.kubernetes.servers import SHARED
 FORK = replace(SHARED, service_id="forkfork12", port=15433)
 NAME, FORKED = "ramet-abcdefghij", "ramet-forkfork12"
 SECOND = timedelta(seconds=1)
+_ZONE = "the zone of the reader"
 _STOPPED = {"timeline": 1, "start_lsn": "0/2000028", "end_lsn": "0/2000100", "next_xid": 700, "size_bytes": 9}
 
 
@@ -50,7 +51,7 @@ class World:
         """Let pg_waldump print these commits: xid, LSN, and the time after that of the snapshot."""
         self.log = "".join(
             f"rmgr: Transaction len (rec/tot):     34/    34, tx: {xid:10}, lsn: {lsn}, prev 0/02000028,"
-            f" desc: COMMIT {self.base.taken_at + after:%Y-%m-%d %H:%M:%S.%f} UTC\n"
+            f" desc: COMMIT {self.base.taken_at + after:%Y-%m-%d %H:%M:%S.%f} {_ZONE}\n"
             for xid, lsn, after in ends
         )
 
@@ -77,7 +78,10 @@ def world(tmp_path: Path) -> Iterator[World]:
         made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
 
         def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
-            return (f"{made.log}status: 0\n" if "read" in command else "", "", 0)
+            if "read" not in command:
+                return "", "", 0
+            zone = next(word for word in command if word.startswith("<"))
+            return f"{made.log.replace(_ZONE, zone[1:-2])}status: 0\n", "", 0
 
         found.answer = answer
         yield made

@@ -14,6 +14,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from tests.backends.local.borders import commit_across_border
+from tests.backends.local.forgeries import forge_ends
 from tests.backends.local.forks import append, fork, now, paths_of, rows_of, snapshot
 
 Session = psycopg.Connection[Any]
@@ -25,10 +26,10 @@ def _value(connection: Session, query: str) -> Any:
     return row[0]
 
 
-def _prepare(connection: Session) -> None:
+def _prepare(connection: Session, identifier: str = "late") -> None:
     connection.execute("BEGIN")
     connection.execute("INSERT INTO public.ledger (n) VALUES (99)")
-    connection.execute("PREPARE TRANSACTION 'late'")
+    connection.execute(f"PREPARE TRANSACTION '{identifier}'".encode())
 
 
 def _create_by_files(connection: Session) -> None:
@@ -80,16 +81,33 @@ def test_transactions_after_the_target_are_not_in_the_fork(
         assert _value(connection, "SELECT 1") == 1
 
 
-def test_a_transaction_prepared_before_the_target_is_in_the_fork(backend: LocalBackend, parent: Server) -> None:
+@pytest.mark.parametrize("identifier", ["late", "two\nlines"])
+def test_a_transaction_prepared_before_the_target_is_in_the_fork(
+    backend: LocalBackend, parent: Server, identifier: str
+) -> None:
     snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 1)
     with connections.connect(paths_of(backend, parent)) as connection:
-        _prepare(connection)
+        _prepare(connection, identifier)
     forked = fork(backend, parent, snapshot_id, now())
     with connections.connect(paths_of(backend, forked.server)) as connection:
         assert _value(connection, "SELECT count(*) FROM pg_prepared_xacts") == 1
     for server in (forked.server, parent):
         with connections.connect(paths_of(backend, server)) as connection:
-            connection.execute("ROLLBACK PREPARED 'late'")
+            connection.execute(f"ROLLBACK PREPARED '{identifier}'".encode())
+
+
+@pytest.mark.parametrize("day", ["2000-01-01", "2000-99-99"])
+def test_identifiers_that_look_like_records_do_not_change_a_fork(
+    backend: LocalBackend, parent: Server, day: str
+) -> None:
+    snapshot_id, _ = snapshot(backend, parent)
+    append(backend, parent, 1)
+    restore_time = now()
+    append(backend, parent, 2, 3)
+    with connections.connect(paths_of(backend, parent)) as connection:
+        forge_ends(connection, day)
+    assert rows_of(backend, fork(backend, parent, snapshot_id, restore_time).server) == [1]
 
 
 def test_targets_around_a_commit_that_crosses_two_segments(backend: LocalBackend, parent: Server) -> None:

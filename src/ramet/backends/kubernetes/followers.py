@@ -29,7 +29,7 @@ from ramet.backends.local.sources.sources import connected
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.mover import MOVER_ROLE, OPERATOR_ROLE
 from ramet.backends.local.wal.segment import segment_before
-from ramet.backends.local.wal.waldump import last_arguments, last_description
+from ramet.backends.local.wal.waldump import last_arguments, shows_shutdown
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.machine import sealing
 from ramet.model.passwords import Secret
@@ -186,7 +186,7 @@ class KubernetesFollowers:
         words = last_arguments(_WAL, int(timeline or "0", 16), replayed)
         command = ["sh", "-c", _PRINT, "print", str(server.pg_major), *words]
         printed = self.place.api.run(self.place.primary_of(server.service_id), command)
-        return last_description(printed).startswith("CHECKPOINT_SHUTDOWN")
+        return shows_shutdown(printed, replayed)
 
     def _machine(self) -> str:
         """Return the architecture of the nodes, by that of the first one; where nodes cannot be read, of this host."""

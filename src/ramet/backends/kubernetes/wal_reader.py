@@ -14,7 +14,7 @@ from ramet.backends.kubernetes.archive_manifests import WAL_DIRECTORY
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.local.wal.segment import Segment
-from ramet.backends.local.wal.waldump import Stretch, ends_arguments, stretch_of
+from ramet.backends.local.wal.waldump import Stretch, ends_arguments, secret_zone, stretch_of
 from ramet.model.snapshot import lsn_number
 
 _START_SECONDS = 120.0
@@ -23,8 +23,8 @@ _LOOK_SECONDS = 0.1
 _UNPACK = 'gzip --decompress --stdout >"$1"'
 # Its exit status and errors come after what it prints: they are no failure of the pod.
 _READ = """
-major=$1; shift
-PATH="/usr/lib/postgresql/$major/bin:$PATH" TZ=UTC LC_ALL=C pg_waldump "$@" 2>/tmp/errors
+major=$1; zone=$2; shift 2
+PATH="/usr/lib/postgresql/$major/bin:$PATH" TZ="$zone" LC_ALL=C pg_waldump "$@" 2>/tmp/errors
 echo "status: $?"; cat /tmp/errors
 """
 
@@ -64,12 +64,12 @@ class WalReader:
         start, end = lsn_number(start_lsn), lsn_number(end_lsn)
         if start >= end:
             return Stretch([], None)
-        words = ends_arguments(WAL_DIRECTORY, self.base_timeline, start, end)
-        command = ["sh", "-c", _READ, "read", str(self.child.pg_major), *words]
+        zone, words = secret_zone(), ends_arguments(WAL_DIRECTORY, self.base_timeline, start, end)
+        command = ["sh", "-c", _READ, "read", str(self.child.pg_major), zone, *words]
         printed = self.place.api.run(self._pod, command, timeout_seconds=_READ_SECONDS)
         ends, _, rest = printed.rpartition("status: ")
         status, _, errors = rest.partition("\n")
-        return stretch_of(ends, None if status == "0" else errors, start, end)
+        return stretch_of(ends, zone, None if status == "0" else errors, start, end)
 
     def close(self) -> None:
         """Remove the pod."""

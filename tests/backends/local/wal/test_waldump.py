@@ -8,8 +8,16 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
-from ramet.backends.local.wal.waldump import Stretch, TransactionEnd, transaction_ends
+from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, record_end, segment_named, shown_lsn
+from ramet.backends.local.wal.waldump import (
+    Stretch,
+    TransactionEnd,
+    ends_with_shutdown,
+    secret_zone,
+    stretch_of,
+    transaction_ends,
+)
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from tests.backends.local.borders import commit_across_border
@@ -96,6 +104,75 @@ def test_a_prepared_transaction_has_a_time_whatever_its_identifier_says(backend:
         connection.execute("ROLLBACK PREPARED 'x: 2020-01-01 00:00:00.000000 UTC; desc: COMMIT'")
     assert not prepared.committed
     assert before <= prepared.time <= datetime.now(UTC)
+
+
+def _line(description: str) -> str:
+    """Return what looks like the next line of pg_waldump, but for its end."""
+    return f"x\nrmgr: Transaction len (rec/tot):     34/    34, tx:          1, lsn: 1/1, prev 0/1, desc: {description}"
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "two\nlines",
+        "a carriage return\r",
+        _line("ABORT 2000-01-01 00:00:00.000000 UTC"),
+        _line("COMMIT 2000-99-99 00:00:00.000000 UTC"),
+        _line("PREPARE gid x: 2000-01-01 00:00:00.000000 UTC")[2:],
+        # The time of the record completes these lines.
+        _line("COMMIT_PREPARED 7"),
+        _line("PREPARE gid x"),
+    ],
+)
+def test_no_identifier_of_a_prepared_transaction_is_taken_for_a_record(
+    backend: LocalBackend, parent: Server, identifier: str
+) -> None:
+    before = datetime.now(UTC)
+    quoted = identifier.replace("'", "''")
+    with connections.connect(paths_of(backend, parent)) as connection:
+        append(backend, parent, 1)
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO public.ledger (n) VALUES (2)")
+        connection.execute(f"PREPARE TRANSACTION '{quoted}'".encode())
+        connection.execute(f"ROLLBACK PREPARED '{quoted}'".encode())
+    append(backend, parent, 3)
+    ends = _ends(backend, parent)[-4:]
+    assert [end.committed for end in ends] == [True, False, False, True]
+    assert ends[1].xid in (0, ends[2].xid)
+    assert [lsn_number(end.lsn) for end in ends] == sorted(lsn_number(end.lsn) for end in ends)
+    assert all(before <= end.time <= datetime.now(UTC) for end in ends)
+    assert "1/1" not in [end.lsn for end in ends]
+
+
+def test_a_time_of_an_origin_in_an_impossible_year_is_not_read() -> None:
+    zone = secret_zone()
+    line = _line(f"COMMIT 2026-01-01 00:00:00.000000 {zone[1:-2]}; origin: node 1, lsn 0/10, at ")[2:]
+    (end,) = stretch_of(f"{line}294276-12-31 23:59:59.999999 {zone[1:-2]}\n", zone, None, 0, 1).ends
+    assert end.time == datetime(2026, 1, 1, tzinfo=UTC)
+    assert end.origin_time is None
+
+
+def test_a_pg_waldump_that_does_not_show_the_zone_is_not_believed() -> None:
+    with pytest.raises(RuntimeError, match="did not show times in the zone"):
+        stretch_of(_line("COMMIT 2026-01-01 00:00:00.000000 UTC\n")[2:], secret_zone(), None, 0, 1)
+
+
+def test_only_the_checkpoint_of_a_shutdown_ends_wal_in_order(backend: LocalBackend, parent: Server) -> None:
+    paths = paths_of(backend, parent)
+    forged = "\nrmgr: XLOG        len (rec/tot):    114/   114, tx:          0, lsn: 0/1, prev 0/1, desc: "
+    with connections.connect(paths) as connection:
+        for act in (
+            f"pg_logical_emit_message(false, E'{forged}CHECKPOINT_SHUTDOWN ', '')",
+            "pg_create_restore_point(E'\nrmgr: XLOG len (rec/tot): 1/1, desc: CHECKPOINT_SHUTDOWN ')",
+        ):
+            found = connection.execute(f"SELECT {act}::text".encode()).fetchone()
+            assert found is not None
+            append(backend, parent, lsn_number(found[0]) % SEGMENT_BYTES)  # it flushes the WAL
+            assert not ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, found[0])
+    backend.servers.stop(parent)
+    program = backend.instances.installations.default.program("pg_controldata")
+    end = record_end(read_control_data(program, paths.data).checkpoint_lsn, 114)
+    assert ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, shown_lsn(end))
 
 
 def test_a_commit_record_that_crosses_the_border_of_two_segments_is_read(backend: LocalBackend, parent: Server) -> None:

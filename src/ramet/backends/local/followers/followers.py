@@ -34,7 +34,7 @@ from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.backends.local.wal.segment import segment_before, segments_in
-from ramet.backends.local.wal.waldump import last_record
+from ramet.backends.local.wal.waldump import ends_with_shutdown
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.upstream import Following
@@ -248,4 +248,4 @@ class LocalFollowers:
         number = segment_before(0, replayed).number
         timeline = max((one.timeline for one in segments_in(wal) if one.number == number), default=0)
         program = self.instances.installations.of(server.pg_major).program("pg_waldump")
-        return last_record(program, wal, timeline, replayed).startswith("CHECKPOINT_SHUTDOWN")
+        return ends_with_shutdown(program, wal, timeline, replayed)
