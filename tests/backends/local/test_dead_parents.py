@@ -1,19 +1,31 @@
 """Forks of a parent whose server is dead and not paused: its files tell all that it had committed."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
+from ramet.backends.local.restore.capture import Capturing
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import PAGE_BYTES, Segment
 from ramet.errors import Failed
 from ramet.model.size import Size
 from tests.backends.local.borders import commit_across_border
-from tests.backends.local.forks import append, committed_until, fork, paths_of, rows_of, run, snapshot, writing
+from tests.backends.local.forks import (
+    append,
+    committed_until,
+    fork,
+    paths_of,
+    rows_of,
+    run,
+    run_fork,
+    snapshot,
+    writing,
+)
 from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
 
@@ -147,3 +159,31 @@ def test_a_smaller_fork_of_a_dead_parent_starts(backend: LocalBackend) -> None:
     append(backend, parent, 1)
     kill(backend, parent)
     assert rows_of(backend, fork(backend, parent).server) == [1]
+
+
+class _Restarting:
+    """A driver that starts the dead server of a service before it copies a base backup, and lets it write."""
+
+    def __init__(self, backend: LocalBackend, server: Server) -> None:
+        self._backend, self._server = backend, server
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend.pool.driver, name)
+
+    def clone_tree(self, source: Path, target: Path, *exclusions: object) -> object:
+        run(self._backend, self._server)
+        append(self._backend, self._server, 2)
+        return self._backend.pool.driver.clone_tree(source, target, *exclusions)  # type: ignore[arg-type]
+
+
+def test_a_parent_that_is_started_while_its_end_is_copied_is_copied_again(
+    backend: LocalBackend, parent: Server
+) -> None:
+    snapshot(backend, parent)
+    append(backend, parent, 1)
+    kill(backend, parent)
+    child, source = new_server(backend.instances), Source(parent)
+    restarting = Capturing(backend.instances, _Restarting(backend, parent))  # type: ignore[arg-type]
+    assert restarting.capture(child, source) is None
+    run_fork(backend, child, backend.restore.capture(child, source))
+    assert rows_of(backend, child) == [1, 2]

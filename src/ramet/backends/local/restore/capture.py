@@ -84,7 +84,7 @@ class Capturing:
             return capture_of_base(copy_stopped(self.driver, self._installation(source), parent, data))
         if source.snapshot_id is None and not down:
             return self._copy_serving(child, source, parent, data)
-        return self._roll_forward(source, parent, down=down).into(data)
+        return _rolled(self._roll_forward(source, parent, down=down), data)
 
     def _installation(self, source: Source) -> Installation:
         return self.instances.installations.of(source.parent.pg_major)
@@ -113,7 +113,7 @@ class Capturing:
         if source.snapshot_id is None and not down:
             copy = standby_copy.copy_stopped_standby if source.paused else standby_copy.copy_running_standby
             return standby_copy.finish_standby(copy(self.driver, self._installation(source), parent, data), data)
-        return replace(self._roll_forward(source, parent, down=down), is_standby=True).into(data)
+        return _rolled(replace(self._roll_forward(source, parent, down=down), is_standby=True), data)
 
     def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:
         """Copy what was downloaded from the off-host archive, as of a parent whose server is gone."""
@@ -148,6 +148,17 @@ class Capturing:
         base = snapshots.copy_data(self.driver, parent, snapshot_id, data)
         base.check_copy(data)
         return capture_of_base(base)
+
+
+def _rolled(rolling: RollForward, data: Path) -> Capture:
+    """Fill the new tree `data`. Raises Unavailable when a dead server was started meanwhile: its WAL became longer."""
+    made = rolling.into(data)
+    if rolling.down and TO_THE_END in made.facts and postgres.running(rolling.parent) is not None:
+        service_id = rolling.parent.service_id
+        raise Unavailable(
+            "SERVER_STARTING", f"The server of service {service_id} was started while it was being copied"
+        )
+    return made
 
 
 def _unchanged_since(parent: ServicePaths) -> str | None:
