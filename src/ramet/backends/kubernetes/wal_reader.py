@@ -21,11 +21,11 @@ _START_SECONDS = 120.0
 _READ_SECONDS = 600.0
 _LOOK_SECONDS = 0.1
 _UNPACK = 'gzip --decompress --stdout >"$1"'
-# Its exit status and errors come after what it prints: they are no failure of the pod.
-_READ = """
-major=$1; zone=$2; shift 2
-PATH="/usr/lib/postgresql/$major/bin:$PATH" TZ="$zone" LC_ALL=C pg_waldump "$@" 2>/tmp/errors
-echo "status: $?"; cat /tmp/errors
+# Its exit status and errors come after what it prints: they are no failure of the pod. Identifiers of prepared
+# transactions may be in any encoding, and what a pod prints must be UTF-8.
+_READ = r"""
+export LC_ALL=C PATH="/usr/lib/postgresql/$1/bin:$PATH"; zone=$2; shift 2
+{ errors=$(TZ="$zone" pg_waldump "$@" 2>&1 >&3); echo "status: $?"; echo "$errors"; } 3>&1 | tr -d '\200-\377'
 """
 
 
