@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ramet.backends.interface.values import Server
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
 from ramet.control.labels import set_labels
@@ -343,6 +344,20 @@ def test_a_failure_at_a_step_changes_nothing(
     with world.store.read() as tx:
         assert {one.id for one in snapshots.list_snapshots(tx, shop.id)} == known
     assert world.leftovers() == []
+
+
+def test_the_wal_of_before_is_archived_when_nothing_is_undone_any_more_and_before_clients_are_let_in(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def end_timeline(server: Server, previous: Server) -> None:
+        volumes = [world.backend.volume(each.service_id) for each in (server, previous)]
+        found.append((server.service_id, [each.has_data for each in volumes], volumes[0].is_open))
+
+    monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
+    restore(world, shop, RestoreRequest(target_time=now(world)))
+    assert found == [(shop.id, [True, True], False)]
 
 
 def test_a_backend_that_cannot_replace_data_says_so(world: World, shop: Service) -> None:

@@ -13,7 +13,8 @@ stop       its server is down; clients of its pooler wait                 start 
 set_aside  the data belongs to the state before                           it returns
 take_over  the service has the restored data, with its first snapshot     it is the copy's again
 serve      a server at the endpoint, with the passwords of before         (take_over)
-open       READY; the state before is a paused service, if it is kept     -
+open       all WAL of before is archived; READY; the state before is a paused
+           service, if it is kept                                         -
 clear      nothing of the copy; no state before that is not kept          -
 
 * Not for a rewind to data without subscriptions: `serve` secures it, at its only start.
@@ -178,6 +179,7 @@ class RestoreInPlace(Steps):
 
     def open(self, work: Work[RestoreState]) -> Outcome:
         server = self.tools.server(work)
+        self.tools.backend.replacements.end_timeline(server, self._previous(work))
         self.tools.backend.servers.start(server)
         if not self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS).ready:
             return Wait(0, "starting")

@@ -51,6 +51,8 @@ def exchange(ground: Ground, service: Server, copy: Server, snapshot_id: str) ->
     for _ in range(2):
         replacements.adopt(service, copy)
     for _ in range(2):
+        replacements.end_timeline(service, previous)
+    for _ in range(2):
         replacements.open(service)
     return previous
 

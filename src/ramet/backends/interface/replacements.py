@@ -44,7 +44,7 @@ class Replacements(Protocol):
         """Write what a serving server has in memory only, so that it stops quickly; one that is down stays so."""
 
     def release(self, server: Server, copy: Server) -> None:
-        """Stop a server for its replacement: note the passwords of its roles beside the copy, and archive all its WAL.
+        """Stop a server for its replacement, and note the passwords of its roles beside the copy.
 
         Clients of its pooler wait, as far as that is possible; others lose their sessions. It is stopped cleanly unless
         it does not start any more.
@@ -59,6 +59,12 @@ class Replacements(Protocol):
 
     def adopt(self, server: Server, copy: Server) -> None:
         """Give the roles of a running server, closed to clients, the passwords that `release` has noted."""
+
+    def end_timeline(self, server: Server, previous: Server) -> None:
+        """Archive what the data before, now that of `previous`, has of WAL that the archive of `server` lacks.
+
+        Afterwards the exchange must not be undone. Times before it that need WAL that is lost are a gap.
+        """
 
     def open(self, server: Server) -> None:
         """Let clients in, and those of its pooler go on."""

@@ -13,7 +13,7 @@ from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import recovery, snapshots, timelines
+from ramet.backends.local.restore import recovery, snapshots, timeline_ends, timelines
 from ramet.backends.local.restore.capture import check_boot, move_note
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.server.configuration import Phase
@@ -23,8 +23,6 @@ from ramet.backends.local.sql import carried_passwords, connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.control_file import read_control_data
-from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
-from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
 
@@ -99,7 +97,6 @@ class LocalReplacements:
             self.servers.halt(server, lambda: carried_passwords.note(paths, self._paths(copy)))
         except Failed as error:  # its data is kept as it is
             _log.warning("service %s is replaced, and could not be stopped cleanly: %s", server.service_id, error)
-        self._archive_rest(paths)
 
     def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
         """Rename the data directory, which is one act, after the snapshots."""
@@ -130,6 +127,10 @@ class LocalReplacements:
     def adopt(self, server: Server, copy: Server) -> None:
         carried_passwords.apply(self._paths(server), self._paths(copy))
 
+    def end_timeline(self, server: Server, previous: Server) -> None:
+        before, after = self._paths(previous), self._paths(server)
+        timeline_ends.end(self.driver, before, after, self._pg_controldata(server))
+
     def open(self, server: Server) -> None:
         if server.pooler_port is not None:  # one that waits answers nobody
             self.instances.open(server)
@@ -141,14 +142,6 @@ class LocalReplacements:
         for history in giver.archive.glob("*.history"):
             if not (taker.archive / history.name).exists():
                 files.write(taker.archive / history.name, history.read_bytes(), durable=True)
-
-    def _archive_rest(self, paths: ServicePaths) -> None:
-        """Copy into the archive what the archiver has left, so that the WAL of the timeline that ends is complete."""
-        wal = paths.data / WAL_DIRECTORY
-        for status in (wal / STATUS_DIRECTORY).glob("*.ready"):
-            if segment_named(status.stem) is not None and not (paths.archive / status.stem).exists():
-                self.driver.clone_file(wal / status.stem, paths.archive / status.stem)
-        files.flush(paths.archive)
 
     def _last_timeline(self, copy: Server, service_id: str) -> int:
         return timelines.newest(self.instances.paths(service_id), self._pg_controldata(copy))

@@ -84,6 +84,9 @@ class MemoryReplacements:
         if noted is not None and noted.noted is not None:
             volume.verifier = noted.noted
 
+    def end_timeline(self, server: Server, previous: Server) -> None:
+        """Have no WAL."""
+
     def open(self, server: Server) -> None:
         """Let clients in."""
         volume = self._memory.running(server.service_id)

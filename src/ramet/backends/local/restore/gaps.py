@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore import snapshots, timeline_ends
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.recovery_target import WalReader, last_reachable
 from ramet.backends.local.volumes.driver import Driver
@@ -45,7 +45,9 @@ def gaps(
         for base in bases:
             there.update(_held_by(paths, base))
         stretch = (bases, ends[number] if number < len(ends) else None)
-        found += [_gap(driver, paths, installations, stretch, hole, damaged) for hole in _holes(first, there)]
+        last = timeline_ends.recorded(paths.archive, first.timeline) if until is not None else None
+        holes = _holes(first, there, first if last is None else last)
+        found += [_gap(driver, paths, installations, stretch, hole, damaged) for hole in holes]
     return found
 
 
@@ -143,11 +145,14 @@ def _is_whole(path: Path) -> bool:
         return True
 
 
-def _holes(first: Segment, there: set[int]) -> Iterator[tuple[Segment, Segment]]:
+def _holes(first: Segment, there: set[int], last: Segment) -> Iterator[tuple[Segment, Segment]]:
+    """Yield the first and the last segment of each hole, up to the last segment that there was."""
     begin = None
-    for number in range(first.number, max(there, default=first.number) + 1):
-        if number not in there and begin is None:
+    end = max([last.number, *there]) + 1
+    for number in range(first.number, end + 1):
+        is_hole = number not in there and number < end
+        if is_hole and begin is None:
             begin = number
-        if number in there and begin is not None:
+        if not is_hole and begin is not None:
             yield Segment(first.timeline, begin), Segment(first.timeline, number - 1)
             begin = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from ramet.backends.interface.values import Capture
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore import snapshots, timeline_ends
 from ramet.backends.local.restore.base_backup import Base, Stopwatch, capture_of_base, copy_stopped, facts_of
 from ramet.backends.local.restore.recovery_target import (
     LiveEnd,
@@ -48,7 +48,7 @@ _WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
 
 @dataclass(frozen=True)
 class Extent:
-    """The WAL of an archive: its last segment before any is missing, and that missing one if others follow it."""
+    """The WAL of an archive: its last segment before any is missing, and that missing one if there were others."""
 
     last: Segment
     missing: Segment | None
@@ -59,7 +59,9 @@ def extent_of(archive: Path, first: Segment) -> Extent:
     there, last = {one for one in segments_in(archive) if one.timeline == first.timeline}, first
     while (following := Segment(last.timeline, last.number + 1)) in there:
         last = following
-    return Extent(last, following if any(segment > following for segment in there) else None)
+    end = timeline_ends.recorded(archive, first.timeline)
+    was_there = (end is not None and end > last) or any(segment > following for segment in there)
+    return Extent(last, following if was_there else None)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,99 @@
+"""Where the WAL of a timeline ends that a service has left, because its data was replaced.
+
+A server that was killed has not archived its last segment; if it cannot be started any more, nobody else does. The
+archive records the last segment of the timeline, so that no recovery takes the end of what is archived for the end.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.control_file import ControlData, read_control_data
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
+from ramet.backends.local.wal.segment import (
+    PAGE_BYTES,
+    Segment,
+    end_of_records,
+    fault_of,
+    segment_at,
+    segment_before,
+    segment_named,
+    segments_in,
+    shown_lsn,
+)
+from ramet.errors import Failed
+
+_log = logging.getLogger(__name__)
+
+
+def recorded(archive: Path, timeline: int) -> Segment | None:
+    """Return the last segment of a timeline that was left; None when that was not recorded."""
+    return segment_named(files.read(_record(archive, timeline)).strip())
+
+
+def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldata: str) -> None:
+    """Record in the archive of `after` how far the WAL of the data in `before` reaches, and archive the rest of it.
+
+    That includes the segment in which it ends, so the data must not get its archive back. May run again.
+    """
+    bases = _bases_left(after, pg_controldata)
+    control = _control_data(pg_controldata, before.data)
+    if not bases or (control is not None and control.timeline != bases[-1].facts.timeline):
+        return  # nothing can be restored from that timeline
+    wal = before.data / WAL_DIRECTORY
+    last = _last_segment(driver, wal, after.archive, bases[-1], control)
+    files.write(_record(after.archive, last.timeline), f"{last.name}\n", durable=True)
+    first, identifier = bases[0].segments[0], bases[0].system_identifier
+    try:
+        for segment in segments_in(wal) if wal.is_dir() else []:
+            path, target = wal / segment.name, after.archive / segment.name
+            is_begun = first <= segment <= last and _is_begun(path, segment, identifier)
+            if is_begun and not target.exists():
+                driver.clone_file(path, target)
+                files.flush(target)
+        files.flush(after.archive)
+    except OSError as error:  # the record says what is missing
+        _log.warning("the WAL of service %s before its restore is not archived: %s", after.service_id, error)
+
+
+def _bases_left(after: ServicePaths, pg_controldata: str) -> list[Base]:
+    """Return the snapshots of the timeline that a service has left last, in the order of the WAL."""
+    present = read_control_data(pg_controldata, after.data).timeline
+    earlier = [base for _, base in snapshots.in_wal_order(after) if base.facts.timeline < present]
+    return [base for base in earlier if base.facts.timeline == earlier[-1].facts.timeline]
+
+
+def _last_segment(driver: Driver, wal: Path, archive: Path, newest: Base, control: ControlData | None) -> Segment:
+    """Return the last segment with WAL that a restore may need; one that is lost, if it must have existed."""
+    timeline = newest.facts.timeline
+    if control is not None and control.is_clean:
+        return segment_before(timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
+    begun = WalSource(driver, [wal], newest.system_identifier).last_written(Segment(timeline, 0))
+    there = max([newest.segments[-1], *_of_timeline(segments_in(archive), timeline)])
+    if begun < there:
+        begun = Segment(timeline, there.number + 1)
+    return begun if control is None else max(begun, segment_at(timeline, control.checkpoint_lsn))
+
+
+def _of_timeline(segments: Sequence[Segment], timeline: int) -> list[Segment]:
+    return [segment for segment in segments if segment.timeline == timeline]
+
+
+def _is_begun(path: Path, segment: Segment, system_identifier: int) -> bool:
+    return fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES) is None
+
+
+def _control_data(pg_controldata: str, data: Path) -> ControlData | None:
+    try:
+        return read_control_data(pg_controldata, data)
+    except Failed:
+        return None
+
+
+def _record(archive: Path, timeline: int) -> Path:
+    return archive / f"{timeline:08X}.end"

@@ -1,0 +1,131 @@
+"""Times before a restore in place whose server could not be stopped cleanly: nothing is missing, or that is said."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.interface.values import Server, Source
+from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import snapshots
+from ramet.backends.local.wal.segment import segments_in
+from ramet.errors import Failed
+from ramet.model.gaps import Gap
+from ramet.model.snapshot import Snapshot, SnapshotKind
+from tests.backends.local.forks import append, fork, now, paths_of, rows_of, run, snapshot
+from tests.backends.local.hosts import new_server
+
+
+def damage_version(paths: ServicePaths) -> None:
+    (paths.data / "PG_VERSION").write_text("x\n")
+
+
+def lose_wal(paths: ServicePaths) -> None:
+    shutil.rmtree(paths.data / "pg_wal")
+
+
+def lose_volume(paths: ServicePaths) -> None:
+    shutil.rmtree(paths.data)
+
+
+def break_down(backend: LocalBackend, server: Server, damage: Callable[[ServicePaths], None]) -> None:
+    paths = paths_of(backend, server)
+    assert postgres.kill(paths, 10)
+    damage(paths)
+
+
+def restore(backend: LocalBackend, server: Server, snapshot_id: str) -> tuple[Server, str]:
+    """Restore a service in place to a snapshot; return the server with the state before, and the new snapshot."""
+    copy, previous = replace(new_server(backend.instances), port=0), replace(new_server(backend.instances), port=0)
+    replacements = backend.replacements
+    captured = backend.restore.capture(copy, Source(server, snapshot_id=snapshot_id))
+    assert captured is not None
+    captured = replacements.reserve_timeline(copy, server.service_id, captured)
+    eventually(lambda: backend.restore.recover(copy, captured, 0.5).facts is not None)
+    eventually(lambda: replacements.leave_timeline(copy, server.service_id, 0.5) is None)
+    replacements.close(copy)
+    first_id, _facts = snapshot(backend, copy, paused=True)
+    replacements.release(server, copy)
+    replacements.move_data(server, previous)
+    replacements.move_data(copy, server, [first_id])
+    for _ in range(2):
+        replacements.end_timeline(server, previous)
+    run(backend, server)
+    backend.servers.destroy(previous.service_id)
+    return previous, first_id
+
+
+def gaps_of(backend: LocalBackend, server: Server) -> list[Gap]:
+    bases = snapshots.in_wal_order(paths_of(backend, server))
+    known = [Snapshot(name, server.service_id, SnapshotKind.SCHEDULED, **asdict(base.facts)) for name, base in bases]
+    return list(backend.restore.gaps(server.service_id, known))
+
+
+def test_all_that_a_server_had_committed_that_cannot_be_started_any_more_can_be_restored(
+    backend: LocalBackend, parent: Server
+) -> None:
+    append(backend, parent, 1)
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 2)
+    between = now()
+    append(backend, parent, 3)
+    last = now()
+    break_down(backend, parent, damage_version)
+    restore(backend, parent, kept)
+    append(backend, parent, 4)
+    assert gaps_of(backend, parent) == []
+    for target, rows in ((between, [1, 2]), (last, [1, 2, 3])):
+        assert rows_of(backend, fork(backend, parent, kept, target).server) == rows
+
+
+@pytest.mark.parametrize("damage", [lose_wal, lose_volume])
+def test_what_was_lost_with_the_data_of_a_server_is_a_gap(
+    backend: LocalBackend, parent: Server, damage: Callable[[ServicePaths], None]
+) -> None:
+    append(backend, parent, 1)
+    kept, facts = snapshot(backend, parent)
+    append(backend, parent, 2)
+    lost_at = now()
+    break_down(backend, parent, damage)
+    _previous, first_id = restore(backend, parent, kept)
+    ended_at = snapshots.base_of(paths_of(backend, parent), first_id).facts.taken_at
+    found = gaps_of(backend, parent)
+    assert [(gap.begins_at, gap.ends_at) for gap in found] == [(facts.taken_at, ended_at)]
+    assert "is missing" in found[0].reason
+    with pytest.raises(Failed) as raised:
+        fork(backend, parent, kept, lost_at)
+    assert raised.value.code == "WAL_MISSING"
+
+
+def test_a_segment_that_is_lost_after_the_exchange_is_a_gap(backend: LocalBackend, parent: Server) -> None:
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    lost_at = now()
+    restore(backend, parent, kept)
+    paths = paths_of(backend, parent)
+    last = max(segment for segment in segments_in(paths.archive) if segment.timeline == 1)
+    (paths.archive / last.name).unlink()
+    assert [gap.contains(lost_at) for gap in gaps_of(backend, parent)] == [True]
+    with pytest.raises(Failed, match=f"WAL segment {last.name} is missing"):
+        fork(backend, parent, kept, lost_at)
+
+
+def test_an_exchange_that_is_undone_leaves_the_archive_to_the_server(backend: LocalBackend, parent: Server) -> None:
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    copy, previous = (replace(new_server(backend.instances), port=0) for _ in range(2))
+    backend.instances.make_directories(copy)
+    break_down(backend, parent, damage_version)
+    backend.replacements.release(parent, copy)
+    backend.replacements.move_data(parent, previous)
+    backend.replacements.move_data(previous, parent)
+    paths = paths_of(backend, parent)
+    (paths.data / "PG_VERSION").write_text(f"{parent.pg_major}\n")
+    run(backend, parent)
+    append(backend, parent, 2)
+    target = now()
+    assert rows_of(backend, fork(backend, parent, kept, target).server) == [1, 2]
