@@ -33,7 +33,8 @@ def gaps(
 ) -> list[Gap]:
     """Return the gaps after the oldest of the snapshots `known`; `damaged` has the reason for each damaged segment.
 
-    Where the data of the service was replaced, another timeline begins, whose WAL need not continue the one before.
+    Where the data of the service was replaced, or it was promoted, another timeline begins, whose WAL need not continue
+    the one before.
     """
     stretches = _stretches(paths, in_wal_order(known))
     ends = [following[0].taken_at for following in stretches[1:]]
@@ -45,8 +46,8 @@ def gaps(
         for base in bases:
             there.update(_held_by(paths, base))
         stretch = (bases, ends[number] if number < len(ends) else None)
-        last = timeline_ends.recorded(paths.archive, first.timeline) if until is not None else None
-        holes = _holes(first, there, first if last is None else last)
+        last = first if until is None else _last_before(paths, bases[-1], there)
+        holes = _holes(first, there, last)
         found += [_gap(driver, paths, installations, stretch, hole, damaged) for hole in holes]
     return found
 
@@ -54,8 +55,20 @@ def gaps(
 def _stretches(paths: ServicePaths, bases: Sequence[Snapshot]) -> list[list[Snapshot]]:
     """Return the snapshots in groups whose WAL is one line: all those of a standby, else those of each timeline."""
     found = [list(group) for _, group in groupby(bases, key=lambda base: base.timeline)]
-    is_one_line = len(found) > 1 and _is_of_standby(paths, bases[0])
-    return [list(bases)] if is_one_line else found
+    if len(found) == 1:
+        return found
+    return [list(group) for _, group in groupby(bases, key=lambda base: _line_of(paths, base))]
+
+
+def _line_of(paths: ServicePaths, base: Snapshot) -> int:
+    return 0 if _is_of_standby(paths, base) else base.timeline
+
+
+def _last_before(paths: ServicePaths, newest: Snapshot, there: set[int]) -> Segment:
+    """Return the last segment that there was of a timeline that was left; that of a standby is in no archive."""
+    if _is_of_standby(paths, newest):
+        return Segment(newest.timeline, max(there, default=_first(newest).number) + 1)
+    return timeline_ends.recorded(paths.archive, newest.timeline) or _first(newest)
 
 
 def _is_of_standby(paths: ServicePaths, base: Snapshot) -> bool:
@@ -86,9 +99,8 @@ def _gap(
     newest = before[-1].id
     base = snapshots.base_of(paths, newest)
     places = [snapshots.data_of(paths, one.id) / WAL_DIRECTORY for one in reversed(before)]
-    source = WalSource(
-        driver, [*live_and_archived(paths), *places], base.system_identifier, follows_timelines=base.of_standby
-    )
+    follows = base.of_standby and ends_at is None  # once it is promoted, its later timelines are not of the source
+    source = WalSource(driver, [*live_and_archived(paths), *places], base.system_identifier, follows_timelines=follows)
     reader = WalReader(source, _pg_waldump(installations, snapshots.data_of(paths, newest)))
     if base.of_standby:
         begins_at = _begin_of_standby(reader, snapshots.base_of(paths, before[0].id), missing, missing.name in damaged)

@@ -110,8 +110,15 @@ class RollForward:
         return self._control_data().timeline != timeline
 
     def _of_earlier_timeline(self, base: Base) -> "RollForward":
-        """Return the same for a parent of which the archive has all WAL of that timeline: nobody writes any more."""
+        """Return the same for a parent of which the archive has all WAL of that timeline: nobody writes any more.
+
+        Of a standby that was promoted the segment in which its WAL ends is missing there under that name.
+        """
         extent = extent_of(self.parent.archive, base.segments[-1])
+        if base.of_standby and extent.missing is None:
+            is_archived = (self.parent.archive / extent.last.name).exists()
+            ends_in = Segment(extent.last.timeline, extent.last.number + 1) if is_archived else extent.last
+            extent = replace(extent, missing=ends_in)
         return replace(self, paused=False, down=True, extent=extent)
 
     def _bases(self, chosen: Base) -> list[tuple[str, Base]]:

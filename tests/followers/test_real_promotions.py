@@ -1,0 +1,79 @@
+"""Times before the promotion of a standby: what its archive does not have is a gap, and never less data."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harness.waiting import eventually
+from prove.ground import Ground, Running, open_ground
+from ramet.backends.interface.values import Source as Captured
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.restore import get_restore_window, take_snapshot
+from ramet.errors import Failed, Invalid
+from ramet.followers.verbs import FollowRequest, follow_service, promote_service
+from ramet.model.fork import ForkStrategy
+from ramet.model.passwords import Secret
+from ramet.model.snapshot import Snapshot, base_for
+from ramet.procedures.servers import server_of
+from tests.backends.local.hosts import new_server
+from tests.followers.conftest import PASSWORD, restart, url_of
+from tests.followers.test_real_verbs import count_in, settled
+from tests.sources import Source
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    """The control plane and real servers, in one process."""
+    with open_ground(None, snapshot_seconds=3600.0) as made:
+        yield made
+
+
+def insert(source: Source, standby: Running, number: int) -> datetime:
+    """Commit a row in the source, and wait until the standby has it; return a time after that."""
+    source.run(f"INSERT INTO ledger VALUES ({number})")
+    eventually(lambda: count_in(standby) == number, "the row")
+    return datetime.now(UTC)
+
+
+def snapshots_of(ground: Ground, running: Running) -> list[Snapshot]:
+    found = get_restore_window(ground.plane, ground.project_id, running.service.id).snapshots
+    return list(found)
+
+
+def captured(ground: Ground, running: Running, target: datetime) -> Any:
+    """Capture a past state, whatever the restore window says."""
+    base, backend = base_for(snapshots_of(ground, running), target), ground.plane.backend
+    assert base is not None
+    server = server_of(ground.look(running))
+    child = new_server(backend.instances)  # type: ignore[attr-defined]
+    return backend.restore.capture(child, Captured(server, snapshot_id=base.id, target=target))
+
+
+def test_the_last_segment_before_a_promotion_is_a_gap(ground: Ground, newest_source: Source) -> None:
+    source, project_id = newest_source, ground.project_id
+    source.run("ALTER SYSTEM SET track_commit_timestamp = on")
+    restart(source)
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, project_id, request))
+    settled(ground, standby)
+    insert(source, standby, 101)
+    take_snapshot(ground.plane, project_id, standby.service.id, "first")
+    settled(ground, standby)
+    taken_at = max(one.taken_at for one in snapshots_of(ground, standby))
+    eventually(lambda: datetime.now(UTC) > taken_at, "the time of the snapshot, which is that of the source")
+    lost_at = insert(source, standby, 102)
+    promote_service(ground.plane, project_id, standby.service.id, lsn=None, drain=False, neutralize=False)
+    settled(ground, standby)
+    eventually(lambda: len(snapshots_of(ground, standby)) == 3, "its own snapshot")
+    window = get_restore_window(ground.plane, project_id, standby.service.id)
+    promoted_at = max(one.taken_at for one in window.snapshots)
+    assert [(gap.contains(lost_at), gap.ends_at) for gap in window.gaps] == [(True, promoted_at)]
+    with pytest.raises(Invalid, match="is in a gap"):
+        ground.fork(standby, ForkRequest(ForkStrategy.PITR, target_time=lost_at.isoformat()))
+    with pytest.raises(Failed) as raised:
+        captured(ground, standby, lost_at)
+    assert raised.value.code == "WAL_MISSING"
