@@ -18,14 +18,24 @@ from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.local.forks import append, fork, now, paths_of, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
+from tests.backends.local.segments import overwrite
 
 
 def damage_version(paths: ServicePaths) -> None:
     (paths.data / "PG_VERSION").write_text("x\n")
 
 
+def damage_control_file(paths: ServicePaths) -> None:
+    overwrite(paths.data / "global" / "pg_control", 16, bytes(64))
+
+
 def lose_wal(paths: ServicePaths) -> None:
     shutil.rmtree(paths.data / "pg_wal")
+
+
+def lose_wal_and_control_file(paths: ServicePaths) -> None:
+    lose_wal(paths)
+    damage_control_file(paths)
 
 
 def lose_volume(paths: ServicePaths) -> None:
@@ -65,8 +75,9 @@ def gaps_of(backend: LocalBackend, server: Server) -> list[Gap]:
     return list(backend.restore.gaps(server.service_id, known))
 
 
+@pytest.mark.parametrize("damage", [damage_version, damage_control_file])
 def test_all_that_a_server_had_committed_that_cannot_be_started_any_more_can_be_restored(
-    backend: LocalBackend, parent: Server
+    backend: LocalBackend, parent: Server, damage: Callable[[ServicePaths], None]
 ) -> None:
     append(backend, parent, 1)
     kept, _facts = snapshot(backend, parent)
@@ -74,7 +85,7 @@ def test_all_that_a_server_had_committed_that_cannot_be_started_any_more_can_be_
     between = now()
     append(backend, parent, 3)
     last = now()
-    break_down(backend, parent, damage_version)
+    break_down(backend, parent, damage)
     restore(backend, parent, kept)
     append(backend, parent, 4)
     assert gaps_of(backend, parent) == []
@@ -82,7 +93,7 @@ def test_all_that_a_server_had_committed_that_cannot_be_started_any_more_can_be_
         assert rows_of(backend, fork(backend, parent, kept, target).server) == rows
 
 
-@pytest.mark.parametrize("damage", [lose_wal, lose_volume])
+@pytest.mark.parametrize("damage", [lose_wal, lose_wal_and_control_file, lose_volume])
 def test_what_was_lost_with_the_data_of_a_server_is_a_gap(
     backend: LocalBackend, parent: Server, damage: Callable[[ServicePaths], None]
 ) -> None:

@@ -5,6 +5,7 @@ service has had get one, before anything is recovered. Data whose recovery has n
 because it was shut down cleanly, is recovered once more, by archive recovery, which always leaves it.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from ramet.backends.local.host import files
@@ -24,11 +25,14 @@ _NO_RESTORE = {"restore_command": "false", "recovery_target_timeline": "current"
 
 
 def newest(paths: ServicePaths, pg_controldata: str) -> int:
-    """Return the newest timeline that a service has ever had, by its data, its archive and its snapshots."""
+    """Return the newest timeline that a service has ever had, by its data, its archive and its snapshots.
+
+    Without a readable control file the WAL of the data tells it.
+    """
     names = [path.name for place in (paths.archive, paths.data / WAL_DIRECTORY) for path in _files(place)]
     found = [int(name[:_TIMELINE_DIGITS], 16) for name in names if _begins_with_timeline(name)]
     found += [base.facts.timeline for _, base in snapshots.in_wal_order(paths)]
-    if paths.data.is_dir():
+    with suppress(Failed):
         found.append(read_control_data(pg_controldata, paths.data).timeline)
     return max(found, default=1)
 
