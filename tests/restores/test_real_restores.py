@@ -163,6 +163,24 @@ def test_a_fork_is_reset_and_rewound_without_a_trace(ramet: Instance) -> None:
     assert not ramet.steps("status = 'FAILED'")
 
 
+def test_a_rewound_service_is_forked_and_restored_from_its_first_snapshot(ramet: Instance) -> None:
+    service, password = made(ramet, "rewound")
+    add(service, password, 1)
+    with ramet.client() as client:
+        taken = client.create_checkpoint(service.service_id, "start")
+        client.wait_checkpoint(service.service_id, taken.id)
+        add(service, password, 2)
+        ended(ramet, client.rewind_service(service.service_id, "start"))
+    fork, own = forked(ramet, service.service_id, ForkStrategy.LAST_SNAPSHOT)
+    assert rows(fork, own) == [1]
+    target = add(service, password, 3).isoformat()
+    add(service, password, 4)
+    fork, own = forked(ramet, service.service_id, ForkStrategy.PITR, target_time=target)
+    assert rows(fork, own) == [1, 3]
+    restored(ramet, service, target_time=target)
+    assert rows(service, password) == [1, 3]
+
+
 def test_clients_of_the_transaction_pool_wait_and_replicas_follow(ramet: Instance) -> None:
     service, password = made(ramet, "pooled")
     with ramet.client() as client:

@@ -22,7 +22,9 @@ from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import carried_passwords, connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import live_and_archived
 from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
 
@@ -139,9 +141,8 @@ class LocalReplacements:
 
     def _add_histories(self, giver: ServicePaths, taker: ServicePaths) -> None:
         """Let the archive that the data will be archived in have the histories of its timelines."""
-        for history in giver.archive.glob("*.history"):
-            if not (taker.archive / history.name).exists():
-                files.write(taker.archive / history.name, history.read_bytes(), durable=True)
+        for directory in live_and_archived(giver):
+            archive.add_histories(directory, taker.archive)
 
     def _last_timeline(self, copy: Server, service_id: str) -> int:
         return timelines.newest(self.instances.paths(service_id), self._pg_controldata(copy))

@@ -215,8 +215,11 @@ class LocalServers:
         if self._is_due(server, "log", _LOG_SECONDS):
             bound_log(paths, self.instances.account)
             log_files.prune(paths, now.timestamp())
-        if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS) and digests.record(paths, budget_seconds):
-            self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
+        if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS):
+            if not server.is_standby:
+                archive.add_histories(paths.data / WAL_DIRECTORY, paths.archive)
+            if digests.record(paths, budget_seconds):
+                self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
         return Maintenance(archive.delay(paths.data) if is_primary else None)
 
     def _is_due(self, server: Server, work: str, every_seconds: float) -> bool:

@@ -27,8 +27,8 @@ from ramet.backends.local.restore.recovery_target import WalReader, ends_after
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
-from ramet.backends.local.wal.locate import WalSource
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, segment_named
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, history_name, segment_named
 from ramet.errors import Error, Failed, Unavailable
 from ramet.machine.installation import Installation
 
@@ -113,6 +113,7 @@ class Download:
         self._check_room(info, len(wal.sizes))
         self._unpack(backups, info, parts)
         snapshots.record(self.place.parent, info.backup_id, base)
+        self._add_history(wal.archive, info)
         self._follow(wal, base)
         for timeline in wal.later_timelines:
             files.write(
@@ -139,6 +140,12 @@ class Download:
             backups.unpack(info.backup_id, number, parts[number], tree, owner, self._count)
             sync_tree(tree)
             self._record(durable=True, parts=number + 1)
+
+    def _add_history(self, archive: WalArchive, info: BackupInfo) -> None:
+        """Download the history of a base backup's timeline, unless that has it: those of earlier releases do not."""
+        parent, name = self.place.parent, history_name(info.timeline)
+        if not (snapshots.data_of(parent, info.backup_id) / WAL_DIRECTORY / name).exists() and archive.has(name):
+            files.write(parent.archive / name, archive.download(name))
 
     def _follow(self, wal: "_Wal", base: Base) -> None:
         """Download WAL segments in order, up to one that was written clearly after the target."""
@@ -215,11 +222,6 @@ class _Wal:
         known = last or self._before
         following = Segment(known.timeline, known.number + 1)
         return [following] if self.archive.has(following.name) else []
-
-
-def history_name(timeline: int) -> str:
-    """Return the name of the file with the history of a timeline."""
-    return f"{timeline:08X}.history"
 
 
 def base_of(info: BackupInfo) -> Base:

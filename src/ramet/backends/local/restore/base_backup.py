@@ -19,7 +19,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import CloneStatistics, Driver, Exclusions
 from ramet.backends.local.wal.control_file import read_control_data
-from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, check_segment, live_and_archived, place_history
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, segments_in
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
@@ -162,6 +162,7 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
     WalSource(driver, [parent.data / WAL_DIRECTORY], control.system_identifier).place(
         control.redo_segment, target, control.checkpoint_lsn, complete=False
     )
+    place_history(control.timeline, live_and_archived(parent), target)
     if read_control_data(pg_controldata, parent.data) != control:
         raise RuntimeError(f"the server of service {parent.service_id} was started while it was being copied")
     clock.lap("clone")

@@ -13,6 +13,7 @@ from ramet.backends.local.restore.base_backup import NOT_DATA, Base
 from ramet.backends.local.volumes.driver import NOTHING, Driver, Exclusions
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, live_and_archived, place_history
 from ramet.errors import Failed, Unavailable
 
 _log = logging.getLogger(__name__)
@@ -57,12 +58,16 @@ def _newest_packed(paths: ServicePaths) -> Path | None:
 def copy_data(
     driver: Driver, paths: ServicePaths, snapshot_id: str, target: Path, exclusions: Exclusions = NOTHING
 ) -> Base:
-    """Make `target` a copy of the data directory of a snapshot, and return its record; see Driver.clone_tree."""
+    """Make `target` a copy of the data directory of a snapshot, and return its record; see Driver.clone_tree.
+
+    It has the history of its timeline, which snapshots of earlier releases lack.
+    """
     base, source = base_of(paths, snapshot_id), data_of(paths, snapshot_id)
     if base.is_packed:
         unpack_tree(source, target, exclusions, base.facts.size_bytes)
     else:
         driver.clone_tree(source, target, exclusions)
+    place_history(base.facts.timeline, [source / WAL_DIRECTORY, *live_and_archived(paths)], target)
     return base
 
 

@@ -13,6 +13,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.wal.archive import add_histories
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
 from ramet.backends.local.wal.segment import (
@@ -50,6 +51,7 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldat
     files.write(_record(after.archive, last.timeline), f"{last.name}\n", durable=True)
     first, identifier = bases[0].segments[0], bases[0].system_identifier
     try:
+        add_histories(wal, after.archive)
         for segment in segments_in(wal) if wal.is_dir() else []:
             path, target = wal / segment.name, after.archive / segment.name
             is_begun = first <= segment <= last and _is_begun(path, segment, identifier)

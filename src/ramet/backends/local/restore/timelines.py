@@ -15,7 +15,7 @@ from ramet.backends.local.restore.recovery import COUNT_SUBSCRIPTIONS
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
-from ramet.backends.local.wal.segment import segment_named
+from ramet.backends.local.wal.segment import history_name, segment_named
 from ramet.errors import Failed
 
 _HISTORY = "*.history"
@@ -41,7 +41,7 @@ def reserve(data: Path, last: int, pg_controldata: str) -> None:
     """Let recovery of captured data begin no timeline up to `last`. May run again."""
     wal = data / WAL_DIRECTORY
     for timeline in range(read_control_data(pg_controldata, data).timeline + 1, last + 1):
-        history = wal / f"{timeline:08X}.history"
+        history = wal / history_name(timeline)
         if not history.exists():
             files.write(history, f"{timeline - 1}\t0/0\t{_RESERVED}\n")
 

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ramet.backends.local.host.files import flush
+from ramet.backends.local.host.files import flush, write
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import segment_named
 from ramet.model.snapshot import lsn_number
 
 _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
+_HISTORIES = "*.history"
 _TEMPORARY = "archtemp"
 _ABANDONED_AFTER_SECONDS = 3600.0
 _LATE_SECONDS = 120.0
@@ -49,6 +50,17 @@ def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path,
         except OSError as error:
             _log.info("segment %s is left to the archiver: %s", status.stem, error)
     return count
+
+
+def add_histories(wal: Path, archive: Path) -> None:
+    """Archive the timeline histories that recovery in single-user mode has written, where no archiver runs.
+
+    May run again. A file that only keeps a timeline from being used is not archived.
+    """
+    for history in wal.glob(_HISTORIES):
+        target = archive / history.name
+        if not target.exists() and (content := history.read_bytes())[:1].isdigit():
+            write(target, content, durable=True)
 
 
 def delay(data: Path) -> str | None:

@@ -15,7 +15,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.digests import ALTERED, is_intact
-from ramet.backends.local.wal.segment import PAGE_BYTES, Segment, fault_of, segments_in
+from ramet.backends.local.wal.segment import PAGE_BYTES, Segment, fault_of, history_name, segments_in
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 
@@ -35,6 +35,19 @@ class BrokenChain(Failed):
 def live_and_archived(parent: ServicePaths) -> list[Path]:
     """Return the directories of a service's WAL, the archive first: its segments are complete."""
     return [parent.archive, parent.data / WAL_DIRECTORY]
+
+
+def place_history(timeline: int, directories: Sequence[Path], data: Path) -> None:
+    """Put the history of a timeline into a data directory, from the first directory that has it.
+
+    Recovery ends within a page, with which the first segment of the new timeline begins: without the history PostgreSQL
+    refuses that page, because it is of an earlier timeline.
+    """
+    name = history_name(timeline)
+    for directory in directories:
+        with contextlib.suppress(FileNotFoundError):
+            files.write(data / WAL_DIRECTORY / name, (directory / name).read_bytes())
+            return
 
 
 def check_segment(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None) -> None:

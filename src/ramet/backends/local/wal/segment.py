@@ -57,6 +57,11 @@ def segment_named(name: str) -> Segment | None:
     return Segment(timeline, log * _SEGMENTS_PER_LOG + part)
 
 
+def history_name(timeline: int) -> str:
+    """Return the name of the file with the history of a timeline."""
+    return f"{timeline:08X}.history"
+
+
 def segment_at(timeline: int, lsn: str) -> Segment:
     """Return the segment that contains the byte at `lsn`."""
     return Segment(timeline, lsn_number(lsn) // SEGMENT_BYTES)
