@@ -94,12 +94,16 @@ def take_over(bucket: Bucket, installation: str) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the recovery of a service is. `step` is empty when it is over; the bytes are known from then on."""
+    """How far the recovery of a service is.
+
+    `step` is empty when it is over; the bytes are known from then on, and what was not checked.
+    """
 
     service: Service
     step: str
     detail: str
     downloaded_bytes: int = 0
+    unread: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -128,4 +132,4 @@ def _progress(tx: sa.Connection, service: Service) -> Progress:
     ended = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.RECOVER]
     captured = (ended[0].state.get("capture") or {"facts": {}}) if ended else {"facts": {}}
     fetched = captured["facts"].get("archive", {})
-    return Progress(service, "", service.failure or "", fetched.get("downloaded_bytes", 0))
+    return Progress(service, "", service.failure or "", fetched.get("downloaded_bytes", 0), fetched.get("unread", ""))

@@ -114,13 +114,17 @@ class NotCarriedOver(Struct, frozen=True):
     remedy: str
 
 
-class ArchiveDownload(Struct, frozen=True):
+class ArchiveDownload(Struct, frozen=True, omit_defaults=True):
     """What was downloaded from the off-host archive for a fork."""
 
     url: str
     base_backup: str
     downloaded_bytes: int
     seconds: float
+    unread: Annotated[
+        str | None,
+        Meta(description="Why WAL soon after the target was not read. Absent if it was: no clock step is missed."),
+    ] = None
 
 
 class PlannedDownload(Struct, frozen=True):

@@ -86,7 +86,8 @@ def _downloaded_pairs(found: ArchiveDownload | None) -> list[tuple[str, str | Te
     if found is None:
         return []
     size = f"{found.downloaded_bytes / 1e6:.1f} MB in {shown_duration(found.seconds)}"
-    return [("from the archive", f"{found.url}, base backup {found.base_backup}: {size}")]
+    unread: list[tuple[str, str | Text]] = [] if found.unread is None else [("not checked", found.unread)]
+    return [("from the archive", f"{found.url}, base backup {found.base_backup}: {size}"), *unread]
 
 
 def _mark(mark: TransactionMark | None) -> str:

@@ -156,6 +156,7 @@ def _result_data(ended: Sequence[Progress], plan: Plan) -> dict[str, Any]:
             "port": each.service.port,
             "downloaded_bytes": each.downloaded_bytes,
             "error": each.detail or None,
+            "unread": each.unread or None,
         }
         for each in ended
     ]
@@ -168,7 +169,13 @@ def _result_data(ended: Sequence[Progress], plan: Plan) -> dict[str, Any]:
 
 def _print_result_table(ended: Sequence[Progress], plan: Plan) -> None:
     rows: list[list[str | Text]] = [
-        [each.service.id, each.service.name, status_text(each.status), str(each.service.port), each.detail]
+        [
+            each.service.id,
+            each.service.name,
+            status_text(each.status),
+            str(each.service.port),
+            each.detail or each.unread,
+        ]
         for each in ended
     ]
     rows += [[one.entry.id, one.entry.name, Text("REFUSED", "red"), "-", str(one.error)] for one in plan.refused]

@@ -23,7 +23,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.fetched import Failure, Place, State
-from ramet.backends.local.restore.recovery_target import WalReader, ends_after
+from ramet.backends.local.restore.recovery_target import WalReader, ends_after, last_certain
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
@@ -31,6 +31,7 @@ from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, history_name, segment_named
 from ramet.errors import Error, Failed, Unavailable
 from ramet.machine.installation import Installation
+from ramet.model.timestamps import rfc3339
 
 _AT_ONCE = 4
 _SEGMENTS_A_LOOK = 16
@@ -148,16 +149,36 @@ class Download:
             files.write(parent.archive / name, archive.download(name))
 
     def _follow(self, wal: "_Wal", base: Base) -> None:
-        """Download WAL segments in order, up to one that was written clearly after the target."""
+        """Download WAL segments in order, up to one that was written clearly after the target, or to a damaged one.
+
+        Raises Failed when the WAL before the damaged one does not reach beyond the target.
+        """
         segments = list(wal.sizes) or wal.beyond(None)
         with ThreadPoolExecutor(_AT_ONCE, "fetch-wal") as executor:
             while segments:
                 group, segments = segments[:_SEGMENTS_A_LOOK], segments[_SEGMENTS_A_LOOK:]
-                for size_bytes in executor.map(lambda segment: self._segment(wal, segment, base), group):
-                    self._count(size_bytes)
+                sizes = [(segment, executor.submit(self._segment, wal, segment, base)) for segment in group]
+                for segment, size_bytes in sizes:
+                    try:
+                        self._count(size_bytes.result())
+                    except Failed as error:
+                        self._end_before(segment, base, error)
+                        return
                 if self._is_past_target(group[-1], base):
                     return
                 segments = segments or wal.beyond(group[-1])
+
+    def _end_before(self, damaged: Segment, base: Base, error: Failed) -> None:
+        """End the download before a damaged segment. Raises Failed when the WAL before it does not reach the target."""
+        target, last = self.source.target, last_certain(self._reader(base), base, damaged)
+        if last is None:
+            taken_at = rfc3339(base.facts.taken_at)
+            raise Failed(error.code, error.message, f"Choose a time before {taken_at}, for an earlier base backup.")
+        if target is None or last < target:
+            newest = f"The newest time that can be restored before it is {rfc3339(last)} (--to {rfc3339(last)})."
+            raise Failed(error.code, error.message, newest)
+        if last <= target + _CLOCK_STEP:
+            self._record(unread=f"{error.message}; whether the clock was set back after that is not known")
 
     def _segment(self, wal: "_Wal", segment: Segment, base: Base) -> int:
         """Download a segment unless it is there, verify it, and return its bytes in the store."""
@@ -178,8 +199,11 @@ class Download:
         target = self.source.target
         if target is None:
             return False
+        return ends_after(self._reader(base), segment, target + _CLOCK_STEP)
+
+    def _reader(self, base: Base) -> WalReader:
         source = WalSource(self.pool.driver, [self.place.parent.archive], base.system_identifier)
-        return ends_after(WalReader(source, self.installation.program("pg_waldump")), segment, target + _CLOCK_STEP)
+        return WalReader(source, self.installation.program("pg_waldump"))
 
     def _count(self, size_bytes: int) -> None:
         self._check_end()

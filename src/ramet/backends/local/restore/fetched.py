@@ -33,7 +33,8 @@ class State(msgspec.Struct, frozen=True):
     """How far a download is: parts of the base backup that are on disk, bytes in the store, seconds.
 
     `is_bound`: it ends when the target is reached, so `total_bytes` is a bound. `problem` says why it does not get on
-    now. `is_superseded`: the archive has WAL of a later timeline.
+    now. `is_superseded`: the archive has WAL of a later timeline. `unread` says why WAL soon after the target, in which
+    the clock may have been set back, was not read.
     """
 
     base_backup_id: str
@@ -47,6 +48,7 @@ class State(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     is_complete: bool = False
     is_superseded: bool = False
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,4 +130,5 @@ def facts_of(state: State) -> dict[str, Any]:
         "base_backup": state.base_backup_id,
         "downloaded_bytes": state.done_bytes,
         "seconds": state.seconds,
+        **({"unread": state.unread} if state.unread else {}),
     }

@@ -225,12 +225,26 @@ def ends_after(reader: WalReader, segment: Segment, time: datetime) -> bool:
 
 def last_reachable(reader: WalReader, base: Base, hole: Segment) -> datetime | None:
     """Return the latest restorable time before the missing segment `hole`; None when there is none after `base`."""
+    return _restorable(base, [end.time for end in _ends_before(reader, base, hole)])
+
+
+def last_certain(reader: WalReader, base: Base, hole: Segment) -> datetime | None:
+    """Return the latest time that is restorable before `hole` even if the clock was set back there: by its last end."""
+    return _restorable(base, [end.time for end in _ends_before(reader, base, hole)[-1:]])
+
+
+def _restorable(base: Base, times: Sequence[datetime]) -> datetime | None:
+    latest = max(times, default=base.facts.taken_at) - _MICROSECOND
+    return latest if latest >= base.facts.taken_at else None
+
+
+def _ends_before(reader: WalReader, base: Base, hole: Segment) -> list[TransactionEnd]:
+    """Return the ends of transactions in the last segment before `hole` that has any."""
     for segment in reversed(list(segments_between(base.segments[0], hole))[:-1]):
         try:
             ends = reader.ends(segment.timeline, segment.start, segment.end)
         except _Interrupted as interrupted:
             ends = interrupted.ends
         if ends:
-            latest = max(end.time for end in ends) - _MICROSECOND
-            return latest if latest >= base.facts.taken_at else None
-    return None
+            return ends
+    return []
