@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from ramet.backends.local.wal.archive import trim
+from ramet.backends.local.wal.archive import add_histories, trim
 from ramet.backends.local.wal.segment import Segment
 
 
@@ -51,3 +51,19 @@ def test_old_temporary_files_of_a_killed_archiver_are_removed(tmp_path: Path) ->
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     assert trim(tmp_path, 1, "0/1000000") == 0
     assert names(tmp_path) == {"archtemp.1"}
+
+
+def test_a_history_is_archived_unless_it_only_keeps_a_timeline_from_being_used(tmp_path: Path) -> None:
+    wal, kept = tmp_path / "pg_wal", tmp_path / "archive"
+    for directory in (wal, kept):
+        directory.mkdir()
+    (wal / "00000002.history").write_text("1\t0/5000148\tno recovery target specified\n")
+    (wal / "00000003.history").write_text("# Another server has used this timeline.\n")
+    (wal / "00000004.history").write_text("1\t0/5000148\tanother one\n")
+    (kept / "00000004.history").write_text("the first one\n")
+    for _ in range(2):
+        add_histories(wal, kept)
+    assert {path.name: path.read_text()[:3] for path in kept.iterdir()} == {
+        "00000002.history": "1\t0",
+        "00000004.history": "the",
+    }
