@@ -145,13 +145,24 @@ def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
     instances.remove(server.service_id, 10)
 
 
-def test_a_database_that_admits_nobody_is_open_in_a_fork(instances: Instances, server: Server) -> None:
+@pytest.mark.parametrize(
+    ("closing", "removed"),
+    [("CONNECTION LIMIT 0", "connection_limit=0"), ("ALLOW_CONNECTIONS false", "allow_connections=false")],
+)
+def test_a_database_that_admits_nobody_is_open_in_a_fork(
+    instances: Instances, server: Server, closing: str, removed: str
+) -> None:
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
+    with connections.connect(instances.paths(server.service_id), "tsdb") as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS postgres_fdw")
+        connection.execute("CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw")
+        connection.execute("CREATE USER MAPPING FOR PUBLIC SERVER elsewhere OPTIONS (password 'secret')")
     with connections.connect(instances.paths(server.service_id)) as connection:
-        connection.execute("ALTER DATABASE tsdb CONNECTION LIMIT 0")
-    found = instances.secure(fork, is_new=False, neutralize=False)
-    assert found["settings_removed"] == ["connection_limit=0"]
+        connection.execute(f"ALTER DATABASE tsdb {closing}".encode())
+    found = instances.secure(fork, is_new=False, neutralize=True)
+    assert found["settings_removed"] == [removed]
+    assert (found["databases_not_entered"], found["user_mappings"]) == ([], 1)
     connect(fork, password).close()
 
 

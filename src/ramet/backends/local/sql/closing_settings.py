@@ -11,7 +11,8 @@ _FOUND = """
 SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
 WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
 """
-_OPEN = "UPDATE pg_database SET datconnlimit = -1 WHERE datname = %s AND datconnlimit = 0"
+_LIMITED = "UPDATE pg_database SET datconnlimit = -1 WHERE datname = %s AND datconnlimit = 0"
+_CLOSED = "UPDATE pg_database SET datallowconn = true WHERE datname = %s AND NOT datallowconn"
 _KEPT = "ARRAY(SELECT s FROM unnest(setconfig) WITH ORDINALITY AS u(s, n) WHERE n = ANY(%s) ORDER BY n)"
 _SAME = "setdatabase = %s AND setrole = %s"
 
@@ -31,8 +32,9 @@ def reset_closing_settings(connection: Connection) -> list[str]:
         else:
             connection.execute(f"DELETE FROM pg_db_role_setting WHERE {_SAME}".encode(), (database, role))  # noqa: S608
         removed += closing
-    if connection.execute(_OPEN, (DATABASE,)).rowcount:
-        removed.append("connection_limit=0")
+    for query, setting in ((_LIMITED, "connection_limit=0"), (_CLOSED, "allow_connections=false")):
+        if connection.execute(query.encode(), (DATABASE,)).rowcount:
+            removed.append(setting)
     return sorted(map(shown, removed))
 
 

@@ -1,6 +1,7 @@
 """A fork's own credentials, and what keeps it from acting on the world outside: for any server of PostgreSQL."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ramet.backends.interface.values import Server
@@ -23,14 +24,17 @@ def secure_fork(
     """
     with connections.connect_inside(paths) as connection:
         surroundings = neutralization.inspect(connection)
-        found = neutralization.findings(surroundings)
         # First, because a prepared transaction may hold locks on the rows that are changed below.
-        found |= neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
+        ended = neutralization.end_prepared(paths, connection, surroundings, every=neutralize)
+        removed = reset_closing_settings(connection)
+        if removed:  # one may have closed a database, in which there is something to neutralize
+            databases = connections.databases(connection, with_templates=True)
+            surroundings = replace(surroundings, databases=databases)
+        found = neutralization.findings(surroundings) | ended | {"settings_removed": removed}
         found |= neutralization.neutralize(paths, connection, surroundings) if neutralize else {}
         with connection.transaction():
             found["subscriptions"] = neutralization.detach_subscriptions(connection, surroundings)
             found |= neutralization.drop_own_subscriptions(connection, found["subscriptions"])
-            found["settings_removed"] = reset_closing_settings(connection)
             if neutralize and neutralization.disable_telemetry(connection):
                 found["telemetry"] = "disabled"
             found["roles_rotated"] = roles.rotate(connection, server.verifier, server.wal_level, every=rotates_all)
