@@ -35,9 +35,11 @@ CREATE DATABASE second;
 CREATE FUNCTION told(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN IF current_setting('is_superuser') = 'on' THEN RAISE 'executed by a superuser'; END IF; RETURN n; END$$;
 CREATE FUNCTION told_twice(n int) RETURNS int IMMUTABLE LANGUAGE sql BEGIN ATOMIC SELECT told(n) + told(1) - 1; END;
 CREATE DOMAIN told_number AS int CHECK (told_twice(VALUE) > 0);
+CREATE DOMAIN told_strictly AS int CHECK (VALUE IS NULL OR (VALUE > told(0)) IS TRUE);
 CREATE TYPE told_pair AS (number told_number, label text);
 CREATE TABLE telling (
-    n int PRIMARY KEY CHECK (n > told(0)), twice int GENERATED ALWAYS AS (n + told_twice(1)) STORED, pair told_pair DEFAULT '(1,x)'
+    n int PRIMARY KEY CHECK (n > told(0)), twice int GENERATED ALWAYS AS (n + told_twice(1)) STORED, pair told_pair DEFAULT '(1,x)',
+    strict told_strictly[] DEFAULT '{1,2}'
 );
 CREATE INDEX telling_told ON telling ((n + told_twice(1)));
 CREATE TABLE telling_more (n told_number REFERENCES telling, PRIMARY KEY (n)) PARTITION BY RANGE (n);
@@ -45,6 +47,9 @@ CREATE TABLE telling_parts (n int) PARTITION BY RANGE ((told_twice(n)));
 CREATE TABLE telling_part PARTITION OF telling_parts FOR VALUES FROM (0) TO (100);
 CREATE VIEW told_pairs AS SELECT '(3,y)'::told_pair AS pair;
 CREATE FUNCTION told_plus(sum told_number, n int) RETURNS told_number LANGUAGE sql AS 'SELECT sum + n';
+CREATE FUNCTION full_name(c customer) RETURNS text LANGUAGE sql AS 'SELECT lower(c.name)';
+CREATE INDEX ON customer (full_name(customer));
+CREATE FUNCTION of_user(system_user text) RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT lower(system_user); END;
 CREATE AGGREGATE told_sum(int) (SFUNC = told_plus, STYPE = told_number, INITCOND = '1');
 INSERT INTO telling SELECT generate_series(1, 50);
 INSERT INTO telling_parts SELECT generate_series(1, 50);

@@ -79,6 +79,8 @@ def test_a_service_is_upgraded_at_its_endpoint_and_its_state_before_remains(rame
         connection.execute("SELECT timescale_functions.create_bare_readonly_role('later', 'later-secret')")
         assert _number(connection, "INSERT INTO telling (n) VALUES (51) RETURNING twice") == 52
         assert _number(connection, "SELECT (pair).number + told_twice(4) FROM told_pairs") == 7
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("SELECT '{0}'::told_strictly[]")
     with connect(service.endpoint.port, "app-secret", user="app") as connection:
         assert _number(connection, "SELECT count(*) FROM customer") == 2000
     _both_can_be_forked(ramet, service.service_id, str(found.previous_service_id))

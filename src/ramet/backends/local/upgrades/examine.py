@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
-from ramet.backends.local.upgrades import tenant_functions
 from ramet.machine.installation import Installation
 from ramet.model.upgrade import Refusal, Statement, UpgradeExtension, UpgradeFacts
 
@@ -42,7 +41,6 @@ def examine(paths: ServicePaths, old: Installation, new: Installation) -> Upgrad
                 for extension, version in connection.execute(_EXTENSIONS).fetchall()
             ]
             refusals += _extension_refusals(connection, name, found, new)
-            refusals += tenant_functions.refusals(connection, name)
         extensions += found
     statements, note = _statements(paths) if DATABASE in databases else ((), f"There is no database {DATABASE}.")
     return UpgradeFacts(old.version, new.version, tuple(extensions), tuple(statements), note, tuple(refusals))

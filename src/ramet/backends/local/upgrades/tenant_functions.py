@@ -2,9 +2,9 @@
 
 The planner executes an immutable function of constants, whoever wrote it, with the rights of whoever plans: that of an
 index expression for each query on the table, that of a generated column, a partition key or a constraint when
-pg_upgrade restores it. A constant of a composite type is checked against the domains in it when it is read. So the
-functions of all roles but superusers return NULL meanwhile; what was planned is not stored, so nothing of that remains.
-An upgrade is refused where the check of a domain uses another function that does more than compute.
+pg_upgrade restores it. So the functions of all roles but superusers return NULL meanwhile; what was planned is not
+stored, so nothing of that remains. They are immutable meanwhile, because SQL functions need not be where PostgreSQL
+puts their bodies in place of the call, as it does with no body that returns NULL.
 
 The body of a function is kept in its own row, behind a token that no tenant can know, and so passes through pg_upgrade.
 A body of parsed SQL (BEGIN ATOMIC) is kept as a definition: its oids are others in the new cluster.
@@ -14,68 +14,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ramet.backends.local.sql.connections import Connection
-from ramet.errors import Failed
+from ramet.backends.local.sql.raw_names import encoded
 from ramet.ids import new_id
-from ramet.model.upgrade import Refusal
 
 _FIRST_OF_USERS = 16384
+_AS_BYTES = "encode(convert_to({}, getdatabaseencoding()), 'hex')"
 _SILENCE = f"""
-UPDATE pg_proc f SET prolang = plpgsql.oid, prosqlbody = NULL, prosrc = concat(
+UPDATE pg_proc f SET prolang = plpgsql.oid, prosqlbody = NULL, provolatile = 'i', prosrc = concat(
     CASE WHEN f.proretset OR f.prorettype = 'void'::regtype OR f.proargmodes && '{{o,b,t}}'::"char"[]
          THEN 'BEGIN RETURN; END' ELSE 'BEGIN RETURN NULL; END' END,
-    ' /* ', %(token)s::text,
-    ' ', encode(convert_to(own.lanname::text, getdatabaseencoding()), 'hex'),
-    ' ', encode(convert_to(f.prosrc, getdatabaseencoding()), 'hex'),
-    ' ', encode(convert_to(CASE WHEN f.prosqlbody IS NOT NULL THEN pg_get_functiondef(f.oid) END,
-                           getdatabaseencoding()), 'hex'),
-    ' */')
+    ' /* ', %(token)s::text, ' ', f.provolatile, ' ', {_AS_BYTES.format("own.lanname::text")},
+    ' ', {_AS_BYTES.format("f.prosrc")},
+    ' ', {_AS_BYTES.format("CASE WHEN f.prosqlbody IS NOT NULL THEN pg_get_functiondef(f.oid) END")}, ' */')
 FROM pg_language plpgsql, pg_language own, pg_authid owner
 WHERE plpgsql.lanname = 'plpgsql' AND own.oid = f.prolang AND own.lanname NOT IN ('internal', 'c')
-AND owner.oid = f.proowner AND NOT owner.rolsuper AND f.oid >= {_FIRST_OF_USERS} AND f.prokind = 'f'
+AND owner.oid = f.proowner AND NOT owner.rolsuper AND f.oid >= {_FIRST_OF_USERS} AND f.prokind IN ('f', 'w')
 AND strpos(f.prosrc, %(token)s) = 0
 """  # noqa: S608 - a constant
 _SILENT = """
-SELECT f.oid, convert_from(decode(kept[2], 'hex'), getdatabaseencoding()) AS language,
-convert_from(decode(kept[3], 'hex'), getdatabaseencoding()) AS body,
-convert_from(decode(kept[4], 'hex'), getdatabaseencoding()) AS definition
+SELECT f.oid, kept[2]::"char" AS volatility,
+convert_from(decode(kept[3], 'hex'), getdatabaseencoding()) AS language,
+convert_from(decode(kept[4], 'hex'), getdatabaseencoding()) AS body,
+convert_from(decode(kept[5], 'hex'), getdatabaseencoding()) AS definition
 FROM pg_proc f, string_to_array(substr(f.prosrc, strpos(f.prosrc, %(token)s)), ' ') AS kept
 WHERE strpos(f.prosrc, %(token)s) > 0
 """
 _DEFINITIONS = f"SELECT oid, definition FROM ({_SILENT}) AS silent WHERE definition <> '' ORDER BY oid"  # noqa: S608
-_PARSED = "CREATE TEMPORARY TABLE parsed (oid oid, body pg_node_tree) ON COMMIT DROP"
-_KEEP_PARSED = "INSERT INTO pg_temp.parsed SELECT oid, prosqlbody FROM pg_proc WHERE oid = %s"
-_SILENCE_AGAIN = "UPDATE pg_proc SET (prolang, prosrc, prosqlbody) = (%s, %s, NULL) WHERE oid = %s"
+_PARSED = "CREATE TEMPORARY TABLE parsed_bodies (oid oid, body pg_node_tree) ON COMMIT DROP"
+_KEEP_PARSED = "INSERT INTO pg_temp.parsed_bodies SELECT oid, prosqlbody FROM pg_proc WHERE oid = %s"
+_OF = "SELECT prolang, prosrc, provolatile FROM pg_proc WHERE oid = %s"
+_SILENCE_AGAIN = "UPDATE pg_proc SET (prolang, prosrc, provolatile, prosqlbody) = (%s, %s, %s, NULL) WHERE oid = %s"
 _GIVE_BACK = f"""
-UPDATE pg_proc f SET prolang = language.oid, prosrc = silent.body
-FROM ({_SILENT}) AS silent JOIN pg_language language ON language.lanname = silent.language WHERE f.oid = silent.oid
+WITH given AS (
+    UPDATE pg_proc f SET prolang = language.oid, prosrc = silent.body, provolatile = silent.volatility
+    FROM ({_SILENT}) AS silent JOIN pg_language language ON language.lanname = silent.language WHERE f.oid = silent.oid
+    RETURNING f.oid, language.oid AS language
+)
+UPDATE pg_depend d SET refobjid = given.language FROM given
+WHERE d.classid = 'pg_proc'::regclass AND d.objid = given.oid AND d.refclassid = 'pg_language'::regclass
 """  # noqa: S608
-_GIVE_BACK_PARSED = "UPDATE pg_proc f SET prosqlbody = parsed.body FROM pg_temp.parsed WHERE parsed.oid = f.oid"
-# The stable functions of PostgreSQL compute or read catalogs, but for those that query tables and views into XML.
-_UNSAFE_CHECKS = """
-SELECT DISTINCT c.contypid::regtype::text, f.oid::regprocedure::text
-FROM pg_constraint c
-CROSS JOIN LATERAL regexp_matches(c.conbin::text, ':(funcid|opno) ([0-9]+)', 'g') AS used
-LEFT JOIN pg_operator o ON used[1] = 'opno' AND o.oid = used[2]::oid
-JOIN pg_proc f ON f.oid = coalesce(o.oprcode, used[2]::oid)
-JOIN pg_authid owner ON owner.oid = f.proowner
-WHERE c.contypid <> 0 AND owner.rolsuper AND (f.provolatile = 'v' OR f.proname ~ '_to_xml') ORDER BY 1, 2
+_GIVE_BACK_PARSED = "UPDATE pg_proc f SET prosqlbody = kept.body FROM pg_temp.parsed_bodies kept WHERE kept.oid = f.oid"
+# SQL is there in each database: PostgreSQL records no dependency on it.
+_WITHOUT_SQL = """
+DELETE FROM pg_depend WHERE classid = 'pg_proc'::regclass AND refclassid = 'pg_language'::regclass
+AND refobjid = (SELECT oid FROM pg_language WHERE lanname = 'sql')
 """
-
-
-def refusals(connection: Connection, database: str) -> Iterator[Refusal]:
-    """Yield the domains of a database whose check a superuser must not execute."""
-    for domain, function in connection.execute(_UNSAFE_CHECKS.encode()).fetchall():
-        yield Refusal(
-            f"domain {domain}",
-            f"its check in database {database} calls {function}, which pg_upgrade would execute as a superuser",
-            "Drop the check, and add it again after the upgrade.",
-        )
-
-
-def check_domains(connection: Connection, database: str) -> None:
-    """Raise Failed for a domain whose check a superuser must not execute, made after the upgrade was asked for."""
-    for found in refusals(connection, database):
-        raise Failed("UPGRADE_FAILED", f"{found.subject}: {found.message}", found.remedy)
 
 
 def silence(connection: Connection, token: str) -> None:
@@ -83,17 +66,21 @@ def silence(connection: Connection, token: str) -> None:
     connection.execute(_SILENCE.encode(), {"token": token})
 
 
+def parse_definitions(connection: Connection, token: str) -> None:
+    """Parse the definitions of silenced functions, which stay silent; the results last as long as the transaction."""
+    connection.execute(_PARSED.encode())
+    for oid, definition in connection.execute(_DEFINITIONS.encode(), {"token": token}).fetchall():
+        silent = connection.execute(_OF.encode(), (oid,)).fetchall()[0]
+        connection.execute(encoded(definition))
+        connection.execute(_KEEP_PARSED.encode(), (oid,))
+        connection.execute(_SILENCE_AGAIN.encode(), (*silent, oid))
+
+
 def give_back(connection: Connection, token: str) -> None:
-    """Give silenced functions their bodies back, all at once: none is executed before the last definition is read."""
-    with connection.transaction():
-        connection.execute(_PARSED.encode())
-        for oid, definition in connection.execute(_DEFINITIONS.encode(), {"token": token}).fetchall():
-            silent = connection.execute("SELECT prolang, prosrc FROM pg_proc WHERE oid = %s", (oid,)).fetchone() or ()
-            connection.execute(definition.encode())
-            connection.execute(_KEEP_PARSED.encode(), (oid,))
-            connection.execute(_SILENCE_AGAIN.encode(), (*silent, oid))
-        connection.execute(_GIVE_BACK.encode(), {"token": token})
-        connection.execute(_GIVE_BACK_PARSED.encode())
+    """Give silenced functions back what they had, in the transaction in which their definitions were parsed."""
+    connection.execute(_GIVE_BACK.encode(), {"token": token})
+    connection.execute(_WITHOUT_SQL.encode())
+    connection.execute(_GIVE_BACK_PARSED.encode())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.sql import connections
-from ramet.backends.local.upgrades import cluster, examine, platform_objects, survey, tenant_functions
+from ramet.backends.local.upgrades import cluster, examine, platform_objects, silence, survey
 from ramet.backends.local.upgrades.cluster import Cluster
 from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Unavailable
@@ -58,9 +58,8 @@ class LocalUpgrades:
         platform_objects.take_out(paths)
         token = self._token(paths)
         for database in platform_objects.databases(paths):
-            with connections.connect(paths, database) as connection:
-                tenant_functions.check_domains(connection, database)
-                tenant_functions.silence(connection, token)
+            with connections.connect(paths, database, quote_all_identifiers="on") as connection:
+                silence.begin(connection, database, token)
 
     def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         of = self.instances.installations.of
@@ -84,11 +83,11 @@ class LocalUpgrades:
         paths = self.instances.paths(server.service_id)
         for database in platform_objects.databases(paths):
             with connections.connect(paths, database) as connection:
-                tenant_functions.give_back(connection, self._token(paths))
+                silence.end(connection, self._token(paths))
         return platform_objects.put_back(paths, server, from_major)
 
     def _token(self, paths: ServicePaths) -> str:
-        """Return what the bodies of silenced functions are kept behind during one upgrade."""
+        """Return the token behind which functions and checks are kept during one upgrade."""
         kept = cluster.directory_of(paths) / _KEPT_BEHIND
         if not kept.exists():
             self.instances.account.make_directory(kept.parent)
