@@ -1,6 +1,7 @@
 """What was done to services can be read, step by step, also after they are gone."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from ramet.errors import Failed
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import FAILED_SHOWN_FOR
 from ramet.procedures.servers import submit_snapshot
-from tests.api.world import JsonObject, World
+from tests.api.world import JsonObject, World, open_world
 
 
 def operations(world: World, service: JsonObject, query: str = "") -> JsonObject:
@@ -97,6 +98,11 @@ def test_pages_follow_each_other_without_gap_or_double(world: World) -> None:
             break
         cursor = f"&cursor={page['last_cursor']}"
     assert paged == whole
+
+
+def test_operations_of_what_is_no_id_are_not_found_in_any_store(tmp_path: Path, url: str) -> None:
+    for world in open_world(tmp_path, url):
+        assert world.get(world.path("%00", "operations")).json()["code"] == "SERVICE_NOT_FOUND"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
+from ramet.ids import is_id
 from ramet.model.cursor import PAGE, check_limit, cursor_of, decode_cursor, time_and_id
 from ramet.model.operation_record import OperationRecord
 from ramet.store import history
@@ -37,7 +38,9 @@ def list_operations(
     before = None if cursor is None else decode_cursor(cursor, time_and_id)
     with plane.store.read() as tx:
         made_by = plane.only_made_by
-        if service_id is not None and not history.has_existed(tx, project_id, service_id, made_by=made_by):
+        if service_id is not None and not (
+            is_id(service_id) and history.has_existed(tx, project_id, service_id, made_by=made_by)
+        ):
             raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
         found = history.list_operations(
             tx, project_id, service_id, limit + 1, before, everything=everything, made_by=made_by

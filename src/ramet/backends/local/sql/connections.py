@@ -189,7 +189,7 @@ def tenant_databases(connection: Connection) -> list[str]:
 
 def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]:
     """Return the only row of a query that always has one."""
-    found = connection.execute(query.encode(), parameters or None).fetchone()
+    found = connection.execute(raw_names.encoded(query), parameters or None).fetchone()
     if found is None:
         raise AssertionError(f"BUG: no row from {query}")
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
+from ramet.backends.local.sql.raw_names import shown
 from ramet.machine.installation import Installation
 from ramet.model.upgrade import Refusal, Statement, UpgradeExtension, UpgradeFacts
 
@@ -37,10 +38,10 @@ def examine(paths: ServicePaths, old: Installation, new: Installation) -> Upgrad
     for name in ["template1", *databases]:
         with connections.connect(paths, name) as connection:
             found = [
-                UpgradeExtension(name, extension, version, _new_version(new, extension))
+                UpgradeExtension(shown(name), extension, version, _new_version(new, extension))
                 for extension, version in connection.execute(_EXTENSIONS).fetchall()
             ]
-            refusals += _extension_refusals(connection, name, found, new)
+            refusals += _extension_refusals(connection, shown(name), found, new)
         extensions += found
     statements, note = _statements(paths) if DATABASE in databases else ((), f"There is no database {DATABASE}.")
     return UpgradeFacts(old.version, new.version, tuple(extensions), tuple(statements), note, tuple(refusals))
@@ -51,7 +52,7 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
         yield Refusal(
             "pg_upgrade", f"PostgreSQL {new.version} in {new.bin} has no pg_upgrade", "Install its complete package."
         )
-    for (name,) in connection.execute(_CLOSED).fetchall():
+    for name in (shown(name) for (name,) in connection.execute(_CLOSED).fetchall()):
         yield Refusal(
             f"database {name}",
             "it accepts no connections, and pg_upgrade has to read it",
@@ -65,8 +66,8 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
         )
     for database, gid in connection.execute(_PREPARED).fetchall():
         yield Refusal(
-            f"prepared transaction {gid}",
-            f"database {database} has it, and pg_upgrade cannot carry prepared transactions over",
+            shown(f"prepared transaction {gid}"),
+            f"database {shown(database)} has it, and pg_upgrade cannot carry prepared transactions over",
             "Commit it or roll it back.",
         )
 

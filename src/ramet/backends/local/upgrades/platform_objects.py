@@ -12,6 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, earlier_guards, extensions, read_only_access, service_roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection
+from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
 from ramet.errors import Failed
 
@@ -47,7 +48,7 @@ def take_out(paths: ServicePaths) -> None:
             except psycopg.errors.DependentObjectsStillExist as error:
                 raise Failed(
                     "UPGRADE_FAILED",
-                    f"Objects of database {database} depend on functions that Ramet gives to each version",
+                    f"Objects of database {shown(database)} depend on functions that Ramet gives to each version",
                     f"{error.diag.message_primary}: {error.diag.message_detail}",
                 ) from error
 
@@ -76,4 +77,4 @@ def _grant_tenant_roles(connection: Connection) -> Iterator[str]:
         try:
             connections.run(connection, "GRANT {} TO {} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE", role, ADMIN_ROLE)
         except psycopg.errors.InvalidGrantOperation as error:  # it is a member of a member of the role
-            yield f"{ADMIN_ROLE} cannot manage role {role}: {message_of(error)}"
+            yield f"{ADMIN_ROLE} cannot manage role {shown(role)}: {message_of(error)}"

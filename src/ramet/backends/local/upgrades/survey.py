@@ -18,6 +18,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources import target
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
 from ramet.backends.local.upgrades import tenant_functions
 from ramet.backends.local.upgrades.cluster import directory_of
@@ -65,12 +66,11 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
             connections.connect(paths, database, statement_timeout=_LONG) as connection,
             tenant_functions.silenced(connection),
         ):
-            for (table,) in connection.execute(_TABLES.encode()).fetchall():
-                yield f"{database}.{table}", connections.value(connection, f"SELECT count(*) FROM ONLY {table}")  # noqa: S608 - it is quoted
-            yield (
-                f"{database}: large objects",
-                connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata"),
-            )
+            for (table,) in connections.rows(connection, _TABLES):
+                counted = f"SELECT count(*) FROM ONLY {table}"  # noqa: S608 - it is quoted
+                yield shown(f"{database}.{table}"), connections.value(connection, counted)
+            large = connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata")
+            yield shown(f"{database}: large objects"), large
 
 
 def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
