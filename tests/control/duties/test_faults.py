@@ -29,7 +29,7 @@ from tests.worlds import World
 
 def _measure_own_space(world: World) -> None:
     Sampling(world.plane).sample()  # only what has samples is measured
-    OwnSpace(world.plane).measure()
+    OwnSpace(world.plane, clock=lambda: 0.0).measure()
 
 
 DUTIES: dict[str, tuple[str, str, Callable[[World], object]]] = {
