@@ -9,7 +9,8 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
-from ramet.backends.local.upgrades import silence, tenant_functions
+from ramet.backends.local.upgrades import silence
+from ramet.errors import Failed
 from ramet.machine.installation import find_installations
 from tests.backends.local.hosts import boot, new_server
 
@@ -45,6 +46,8 @@ CREATE DOMAIN app.acting AS int CHECK (OPERATOR(app.@@@@) VALUE) CONSTRAINT "it'
 ALTER DOMAIN app.acting ADD CONSTRAINT later CHECK (VALUE IS NOT NULL AND coalesce(app.told(VALUE), -1) > 0) NOT VALID;
 COMMENT ON CONSTRAINT later ON DOMAIN app.acting IS 'stays';
 CREATE TYPE app.acts AS (a app.acting, b int);
+CREATE INDEX ON app.indexed ((n + (app.populate_record(NULL::app.acts, app.hstore(ARRAY['a','1','b','2']))).b));
+ALTER FUNCTION app.again DEPENDS ON EXTENSION hstore;
 CREATE AGGREGATE app.sum_told(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0')
 """
 CHECKS = """
@@ -77,6 +80,7 @@ def database(instances: Instances, server: Server) -> Iterator[Connection]:
         connection.execute("DROP ROLE IF EXISTS app")
         connection.execute("CREATE ROLE app")
         connection.execute("CREATE SCHEMA app AUTHORIZATION app")
+        connection.execute("CREATE EXTENSION hstore SCHEMA app")
         connection.execute("SET ROLE app")
         for statement in FUNCTIONS.split(";\n"):
             connection.execute(statement.encode())
@@ -89,7 +93,7 @@ def test_a_superuser_that_counts_rows_executes_nothing_of_tenants(database: Conn
     before = database.execute(DEFINITIONS.encode()).fetchall()
     with pytest.raises(psycopg.errors.RaiseException, match="executed by a superuser"):
         database.execute(COUNT.encode())
-    with tenant_functions.silenced(database):
+    with silence.silenced(database):
         assert database.execute(COUNT.encode()).fetchall() == [(7,)]
     assert database.execute(DEFINITIONS.encode()).fetchall() == before
 
@@ -106,7 +110,7 @@ def test_functions_are_given_back_as_they_were_without_executing_one(database: C
     assert database.execute("SELECT '(-1,2)'::app.acts::text").fetchall() == [("(-1,2)",)]
     assert database.execute("SELECT count(*) FROM pg_largeobject_metadata").fetchall() == [(0,)]
     for _ in range(2):
-        silence.end(database, TOKEN)
+        silence.end(database, "tsdb", TOKEN)
     after = database.execute(DEFINITIONS.encode()).fetchall(), database.execute(CHECKS.encode()).fetchall()
     assert after == before
     database.execute("SET ROLE app")
@@ -115,12 +119,21 @@ def test_functions_are_given_back_as_they_were_without_executing_one(database: C
     assert database.execute("SELECT app.again(3), app.told(4)").fetchall() == [(6, 4)]
 
 
+def test_a_definition_that_is_refused_is_named_and_stays_silent(database: Connection) -> None:
+    silence.begin(database, "tsdb", TOKEN)
+    database.execute("ALTER FUNCTION app.quoted RENAME TO other")
+    for _ in range(2):
+        with pytest.raises(Failed, match=r"refuses function app\.parsed\(app\.pair\) in database tsdb: .*quoted"):
+            silence.end(database, "tsdb", TOKEN)
+    assert database.execute("SELECT app.told(1)").fetchall() == [(None,)]
+
+
 def test_a_function_that_pretends_to_be_silenced_gets_no_other_language(database: Connection) -> None:
     database.execute("SET ROLE app")
     database.execute("CREATE FUNCTION app.sly() RETURNS text LANGUAGE sql AS 'SELECT NULL /* guess 63 6c6f 00 */'")
     database.execute("RESET ROLE")
     silence.begin(database, "tsdb", TOKEN)
-    silence.end(database, TOKEN)
+    silence.end(database, "tsdb", TOKEN)
     found = database.execute("SELECT lanname, prosrc FROM pg_proc f JOIN pg_language l ON l.oid = prolang "
                              "WHERE proname = 'sly'").fetchall()  # fmt: skip
     assert found == [("sql", "SELECT NULL /* guess 63 6c6f 00 */")]

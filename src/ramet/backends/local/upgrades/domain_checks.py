@@ -6,6 +6,8 @@ PostgreSQL that writes files. So each of a domain of a role that is no superuser
 which is the check itself, behind a token that no tenant can know; so it passes through pg_upgrade.
 """
 
+from collections.abc import Iterator
+
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.raw_names import encoded
 
@@ -43,20 +45,26 @@ def silence(connection: Connection, token: str) -> None:
     """Let the checks of a database's domains accept everything, and keep them behind a token. May run twice."""
     with connection.transaction():
         for oid, domain, kept in connection.execute(_TO_SILENCE.encode(), (token,)).fetchall():
-            _add(connection, domain, token, f"CHECK ('{token} {kept}' IS NOT NULL)")
-            connection.execute(_LIKE.encode(), (oid, token))
-            _drop(connection, domain, token)
+            name = f"{token}_{oid}"  # of its own, for the index keeps entries of dropped ones until the commit
+            _add(connection, domain, name, f"CHECK ('{token} {kept}' IS NOT NULL)")
+            connection.execute(_LIKE.encode(), (oid, name))
+            _drop(connection, domain, name)
 
 
-def parse_definitions(connection: Connection, token: str) -> None:
-    """Parse the silenced checks, which stay silent; the results last as long as the transaction."""
+def parse_definitions(connection: Connection, token: str) -> Iterator[str]:
+    """Parse the silenced checks, which stay silent; the results last as long as the transaction.
+
+    Yields the name of each domain before its check is parsed.
+    """
     connection.execute(_PARSED.encode())
     for oid, domain, definition in connection.execute(_SILENT.encode(), (token,)).fetchall():
-        _add(connection, domain, token, definition.removesuffix(_NOT_VALID))
-        connection.execute(_KEEP_PARSED.encode(), (token, oid))
+        yield f"domain {domain}"
+        name = f"{token}_{oid}"
+        _add(connection, domain, name, definition.removesuffix(_NOT_VALID))
+        connection.execute(_KEEP_PARSED.encode(), (name, oid))
         connection.execute(_DROP_DEPENDENCIES.encode(), (oid,))
-        connection.execute(_MOVE_DEPENDENCIES.encode(), (token, oid))
-        _drop(connection, domain, token)
+        connection.execute(_MOVE_DEPENDENCIES.encode(), (name, oid))
+        _drop(connection, domain, name)
 
 
 def give_back(connection: Connection) -> None:

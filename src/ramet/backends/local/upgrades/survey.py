@@ -1,7 +1,7 @@
 """The rows of all tables, and the plans of statements: what is compared before and after an upgrade.
 
 Planning executes functions of tenants, so statements are planned in sessions of the tenants' admin, and rows are
-counted while these functions are silenced.
+counted while these are silenced.
 """
 
 import json
@@ -20,7 +20,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
-from ramet.backends.local.upgrades import tenant_functions
+from ramet.backends.local.upgrades import silence
 from ramet.backends.local.upgrades.cluster import directory_of
 from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, StatementPlan, Survey
@@ -64,7 +64,7 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
     for database in databases:
         with (
             connections.connect(paths, database, statement_timeout=_LONG) as connection,
-            tenant_functions.silenced(connection),
+            silence.silenced(connection),
         ):
             for (table,) in connections.rows(connection, _TABLES):
                 counted = f"SELECT count(*) FROM ONLY {table}"  # noqa: S608 - it is quoted

@@ -83,7 +83,7 @@ class LocalUpgrades:
         paths = self.instances.paths(server.service_id)
         for database in platform_objects.databases(paths):
             with connections.connect(paths, database) as connection:
-                silence.end(connection, self._token(paths))
+                silence.end(connection, database, self._token(paths))
         return platform_objects.put_back(paths, server, from_major)
 
     def _token(self, paths: ServicePaths) -> str:
