@@ -16,7 +16,7 @@ HISTORY = "00000002.history"
 
 
 def stopped(backend: LocalBackend, server: Server) -> str:
-    """Take a snapshot of a service that is stopped meanwhile; return its id."""
+    """Take a snapshot of a service that is stopped for that; return its id."""
     backend.servers.stop(server)
     snapshot_id, _ = snapshot(backend, server, paused=True)
     run(backend, server)

@@ -289,7 +289,7 @@ def test_rights_that_come_after_the_mark_are_taken_too(tenant: Tenant) -> None:
     assert not tenant.can_write("late", "INSERT INTO orders VALUES (-3)")
 
 
-def test_a_server_that_is_stopped_meanwhile_is_nothing_to_look_at(
+def test_a_server_that_is_stopped_during_the_look_is_no_fault(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenant.run("CREATE ROLE soon LOGIN PASSWORD 'secret'", MARK.format("soon"))

@@ -151,7 +151,7 @@ class Capturing:
 
 
 def _rolled(rolling: RollForward, data: Path) -> Capture:
-    """Fill the new tree `data`. Raises Unavailable when a dead server was started meanwhile: its WAL became longer."""
+    """Fill the new tree `data`. Raises Unavailable when a dead server was started during that: its WAL grew."""
     made = rolling.into(data)
     if rolling.down and TO_THE_END in made.facts and postgres.running(rolling.parent) is not None:
         service_id = rolling.parent.service_id

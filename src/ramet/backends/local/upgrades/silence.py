@@ -38,12 +38,10 @@ def end(connection: Connection, database: str, token: str) -> None:
 
 
 @contextmanager
-def silenced(connection: Connection) -> Iterator[None]:
+def silenced(connection: Connection, database: str) -> Iterator[None]:
     """Silence a database for this session alone, and undo it at the end."""
-    token = new_id()
     with connection.transaction(force_rollback=True):
-        domain_checks.silence(connection, token)
-        tenant_functions.silence(connection, token)
+        begin(connection, database, new_id())
         yield
 
 

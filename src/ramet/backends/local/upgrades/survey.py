@@ -64,7 +64,7 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
     for database in databases:
         with (
             connections.connect(paths, database, statement_timeout=_LONG) as connection,
-            silence.silenced(connection),
+            silence.silenced(connection, database),
         ):
             for (table,) in connections.rows(connection, _TABLES):
                 counted = f"SELECT count(*) FROM ONLY {table}"  # noqa: S608 - it is quoted

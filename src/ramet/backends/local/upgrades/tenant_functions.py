@@ -2,9 +2,9 @@
 
 The planner executes an immutable function of constants, whoever wrote it, with the rights of whoever plans: that of an
 index expression for each query on the table, that of a generated column, a partition key or a constraint when
-pg_upgrade restores it. So the functions of all roles but superusers return NULL meanwhile; what was planned is not
-stored, so nothing of that remains. They are immutable meanwhile, because SQL functions need not be where PostgreSQL
-puts their bodies in place of the call, as it does with no body that returns NULL.
+pg_upgrade restores it. So the functions of all roles but superusers return NULL during that time; what was planned is
+not stored, so nothing of that remains. They are immutable then, because SQL functions need not be where PostgreSQL puts
+their bodies in place of the call, as it does with no body that returns NULL.
 
 The body of a function is kept in its own row, behind a token that no tenant can know, and so passes through pg_upgrade.
 A body of parsed SQL (BEGIN ATOMIC) is kept as a definition: its oids are others in the new cluster.
