@@ -17,6 +17,7 @@ from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.server.instances import Instances
 from ramet.ids import new_id
 from ramet.model.environment import Environment
@@ -42,12 +43,9 @@ def make_servers(pool: Path | None = None) -> Iterator[Instances]:
     """Yield the servers of a fresh data root; whatever runs at the end is killed."""
     with data_root() as root:
         instances = Instances(
-            layout=layout_of(root, pool or root),
-            account=server_account(),
-            installations=installations(),
+            ConfigFiles(layout_of(root, pool or root), server_account(), installations(), temp_file_mbs=64),
             authority=open_authority(root / "secrets"),
             limits=open_limits(root.name),
-            temp_file_mbs=64,
         )
         try:
             yield instances

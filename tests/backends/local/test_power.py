@@ -71,7 +71,8 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         backend.servers.stop(forked)
         with mounted(cut, elsewhere / "cut") as pool:
             layout = Layout(pool / "services", backend.instances.layout.sockets)
-            assert rows_after_start(replace(backend.instances, layout=layout), forked) == [1, 2, 3]
+            config = replace(backend.instances.config, layout=layout)
+            assert rows_after_start(replace(backend.instances, config=config), forked) == [1, 2, 3]
 
 
 def image_of(backend: LocalBackend) -> Path:

@@ -26,6 +26,7 @@ from ramet.backends.local.replica import LocalReplicas
 from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.restore.restore import LocalRestore
 from ramet.backends.local.server import read_only_storage
+from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import cpu_count
 from ramet.backends.local.servers import LocalServers
@@ -106,18 +107,21 @@ def open_backend(
     """
     has_quotas = service_quota_bytes is not None
     pool = open_pool(data_root, driver=driver, image_size_bytes=image_size_bytes, has_quotas=has_quotas)
-    instances = Instances(
+    config = ConfigFiles(
         layout=layout_of(data_root, pool.path),
         account=server_account(),
         installations=find_installations(),
-        authority=open_authority(data_root / "secrets"),
-        limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         copy_on_write=pool.driver.shares_blocks,
         temp_file_mbs=temp_file_mbs or read_only_storage.temp_file_mbs(pool.total_bytes()),
         slot_wal_mbs=read_only_storage.slot_wal_mbs(min(pool.total_bytes(), service_quota_bytes or pool.total_bytes())),
+        source_archives=source_archives,
+    )
+    instances = Instances(
+        config,
+        authority=open_authority(data_root / "secrets"),
+        limits=open_limits(digest_of(data_root)) if has_limits else NoLimits("RAMET_LIMITS is off"),
         background_jobs=background_jobs or cpu_count(),
         quotas=open_quotas(pool, service_quota_bytes),
-        source_archives=source_archives,
     )
     sweep_sockets(instances.layout, time.time())
     bucket = open_bucket(archive_url) if archive_url else None

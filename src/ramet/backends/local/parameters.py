@@ -7,6 +7,7 @@ import psycopg
 
 from ramet.backends.interface.parameters import InForce
 from ramet.backends.interface.values import Server
+from ramet.backends.local.host import files
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
@@ -41,7 +42,7 @@ class LocalParameters:
                 f"PostgreSQL {server.pg_major} on this host has no library {_AUTO_EXPLAIN}",
                 "Install PostgreSQL's contrib modules there.",
             )
-        said = self.instances.try_configuration(server)
+        said = self.instances.config.why_unreadable(server)
         if said is not None:
             raise Invalid("INVALID_SETTING", "PostgreSQL does not accept these settings", said)
 
@@ -50,7 +51,7 @@ class LocalParameters:
         if not postgres.is_ready(paths):
             raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not serving")
         in_force = paths.config_file.read_text()
-        self.instances.write_configuration(server, Phase.OPEN)
+        self.instances.config.write(server, Phase.OPEN)
         try:
             with connections.connect(paths) as connection:
                 left = connection.execute(_UNAPPLIED).fetchall()
@@ -58,7 +59,7 @@ class LocalParameters:
             if wrong:
                 raise Failed("SETTINGS_NOT_ACCEPTED", f"PostgreSQL does not accept {'; '.join(wrong)}")
         except (Failed, Unavailable, psycopg.Error):
-            self.instances.restore_configuration(paths, in_force)
+            files.write(paths.config_file, in_force)
             raise
         postgres.reload(paths)
         return [str(name) for name, _, _ in left]

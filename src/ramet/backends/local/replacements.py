@@ -58,7 +58,7 @@ class LocalReplacements:
     def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
         paths = self._paths(copy)
         check_boot(paths)
-        self.instances.write_configuration(copy, Phase.CLOSED)
+        self.instances.config.write(copy, Phase.CLOSED)
         last = self._last_timeline(copy, service_id)
         found = timelines.leave(self._single_user(copy), last, self._pg_controldata(copy), timeout_seconds)
         if isinstance(found, str):

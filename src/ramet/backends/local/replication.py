@@ -76,7 +76,7 @@ class LocalReplication:
         with connections.connect(paths) as connection, connection.transaction():
             mover.let_in(connection, verifier)
         copies.admit(paths)
-        features = self.instances.features(server)
+        features = self.instances.config.features(server)
         self._change(
             paths,
             lambda config: copies.keeping_wal(config, features.slot_wal_mbs),

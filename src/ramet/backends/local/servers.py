@@ -100,7 +100,7 @@ class LocalServers:
         found = None if is_new else secured_copy.complete(paths, server, neutralize=neutralize)
         if found is None:
             found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
-        if not is_new and has_workers(self.instances.features(server)):
+        if not is_new and has_workers(self.instances.config.features(server)):
             self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
             self.instances.start(server, Phase.CLOSED)
             self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)

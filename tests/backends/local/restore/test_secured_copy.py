@@ -218,6 +218,6 @@ def leave_server(backend: LocalBackend, parent: Server, directory: Path) -> None
     for place in (paths.root, paths.conf, paths.log, paths.sockets):
         backend.instances.account.make_directory(place)
     shutil.move(directory / "secured", paths.data)
-    backend.instances.write_files(replace(parent, port=0), paths, Phase.CLOSED)
+    backend.instances.config.write_to(replace(parent, port=0), paths, Phase.CLOSED)
     postgres.start(paths, backend.instances.installations.of(parent.pg_major), backend.instances.account)
     eventually(lambda: postgres.is_ready(paths))

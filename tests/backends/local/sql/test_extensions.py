@@ -81,7 +81,7 @@ def stepping(request: pytest.FixtureRequest, instances: Instances) -> Iterator[S
         made.offer("1.0", "1.0")
         boot(instances, server)
         eventually(lambda: instances.stop(server, 10))
-        instances.make_sockets(instances.paths(server.service_id))
+        instances.config.make_sockets(instances.paths(server.service_id))
         directories = f"extension_control_path = '{share}:$system'\n"
         files.write(instances.paths(server.service_id).sockets / "path.conf", directories)
         restart(instances, server)

@@ -86,7 +86,7 @@ class LocalEndpoints:
 
     def _route(self, server: Server) -> dict[str, Any]:
         tls = self.instances.paths(server.service_id).tls
-        has_tls = self.instances.features(server).has_tls
+        has_tls = self.instances.config.features(server).has_tls
         return {
             "service_id": server.service_id,
             "addresses": _resolved(listen_addresses(server.host, has_tls)),

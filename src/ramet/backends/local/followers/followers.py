@@ -86,7 +86,7 @@ class LocalFollowers:
 
     def keep(self, server: Server, sealed: str) -> None:
         paths, upstream = self.instances.make_directories(server), server.required_upstream
-        self.instances.make_sockets(paths)
+        self.instances.config.make_sockets(paths)
         directory = source_directory(paths)
         self.instances.account.make_directory(directory)
         write_password(directory, self.vault.unseal(sealed).reveal())
@@ -179,7 +179,7 @@ class LocalFollowers:
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         own = replace(server, upstream=None)
         paths = self.instances.paths(server.service_id)
-        self.instances.write_configuration(own, Phase.CLOSED)
+        self.instances.config.write(own, Phase.CLOSED)
         postgres.reload(paths)
         sessions.end_all(paths, _SESSIONS_SECONDS)
         if takes_place:
@@ -204,7 +204,7 @@ class LocalFollowers:
 
     def _archive_problem(self, name: str) -> str | None:
         """Say why an archive of a source cannot be read by the servers of this host; None when it can."""
-        archives = self.instances.source_archives
+        archives = self.instances.config.source_archives
         if archives is None:
             return f"the archive {name!r} was asked for, and this host has no archives of sources"
         if not (archives / name).is_dir():
@@ -226,7 +226,7 @@ class LocalFollowers:
         if names != known.superusers:
             foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))
             if _ADMITS in paths.hba_file.read_text():
-                self.instances.write_configuration(server, Phase.OPEN)
+                self.instances.config.write(server, Phase.OPEN)
                 postgres.reload(paths)
         if is_paused and self._needs_larger_settings(server, paths):
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's

@@ -33,6 +33,12 @@ def read(path: Path) -> str:
     return ""
 
 
+def update(path: Path, text: str) -> None:
+    """Put a text file in place whole, unless it has this text already."""
+    if read(path) != text:
+        write(path, text)
+
+
 def make_directory(directory: Path, name: str) -> Path:
     """Make a subdirectory of mode 0700 with the owner of its parent, unless it exists."""
     path = directory / name

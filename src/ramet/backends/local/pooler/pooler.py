@@ -156,7 +156,7 @@ class Poolers:
     def _pooling(self, servers: Sequence[Server], port: int) -> Pooling:
         first = servers[0]
         tls_files = self.instances.paths(first.service_id).tls
-        tls = self.instances.features(first).has_tls
+        tls = self.instances.config.features(first).has_tls
         return Pooling(
             addresses=listen_addresses(first.host, tls),
             port=port,

@@ -80,7 +80,7 @@ def _recover(
     unfinished = directory / _UNFINISHED
     if not unfinished.exists():
         snapshots.copy_data(driver, paths, directory.name, unfinished)
-    instances.make_sockets(paths)
+    instances.config.make_sockets(paths)
     installation = instances.installations.of(server.pg_major)
     place = SingleUser(unfinished, paths.config_file, directory / _LOG, installation, instances.account)
     found = recovery.recover_data(place, capture_of_base(base), timeout_seconds)

@@ -65,7 +65,7 @@ class LocalRestore:
             return recovery.as_captured(capture)
         paths = self.instances.paths(child.service_id)
         check_boot(paths)
-        self.instances.write_configuration(child, Phase.CLOSED)
+        self.instances.config.write(child, Phase.CLOSED)
         installation = self.instances.installations.of(child.pg_major)
         place = SingleUser(paths.data, paths.config_file, paths.recovery_log, installation, self.instances.account)
         return recovery.recover(place, capture, timeout_seconds)

@@ -104,11 +104,11 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
     # Closed to clients, without a port, and with as little memory as any server.
     copy = with_values(server, verifier=Secret(begun.verifier), port=0, size=Size(), parameters=())
     try:
-        instances.make_sockets(instances.paths(server.service_id))
+        instances.config.make_sockets(instances.paths(server.service_id))
         for directory in (paths.root, paths.conf, paths.log, paths.sockets):
             instances.account.make_directory(directory)
         driver.clone_tree(prepared, paths.data)
-        instances.write_files(copy, paths, Phase.CLOSED)
+        instances.config.write_to(copy, paths, Phase.CLOSED)
         found = _secure(instances, copy, paths)
         control = read_control_data(_installation(instances, server).program("pg_controldata"), paths.data)
         if not control.is_clean:

@@ -6,11 +6,10 @@ Other modules fill its data directory (restore) and its databases (sql).
 import contextlib
 import logging
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -20,28 +19,25 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.certificates import Authority
 from ramet.backends.local.host.cgroups import Limits
 from ramet.backends.local.host.own_faults import is_own
-from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage, make_private_parents
+from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.server import access, configuration, copies, probe
-from ramet.backends.local.server.configuration import Features, Phase
+from ramet.backends.local.server.config_files import ConfigFiles
+from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
-from ramet.backends.local.server.parameters import without_module
-from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import adoption, connections, foreign, read_only_access, roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.sql.securing import secure_fork
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
-from ramet.backends.local.wal.control_file import read_standby_settings
 from ramet.errors import Failed, Unavailable
-from ramet.machine.installation import Installation, Installations, extension_of
+from ramet.machine.installation import Installation, Installations
 from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
-from ramet.model.service_type import ServiceType
 
 _log = logging.getLogger(__name__)
 _OPEN_WITHIN_SECONDS = 5.0
@@ -52,28 +48,31 @@ _PROBE_EVERY_SECONDS = 0.002
 class Instances:
     """The servers of one data root, and what they share."""
 
-    layout: Layout
-    account: Account
-    installations: Installations
+    config: ConfigFiles
     authority: Authority
     limits: Limits
-    copy_on_write: bool = True
-    temp_file_mbs: int = configuration.DEFAULT_TEMP_FILE_MBS
-    slot_wal_mbs: int = configuration.DEFAULT_SLOT_WAL_MBS
-
     background_jobs: int = field(default_factory=cpu_count)
     quotas: Quotas = field(default_factory=lambda: NoQuotas("nothing was set"))
-    source_archives: Path | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """Where the services of this data root are."""
+        return self.config.layout
+
+    @property
+    def account(self) -> Account:
+        """The system user of the servers."""
+        return self.config.account
+
+    @property
+    def installations(self) -> Installations:
+        """The installed versions of PostgreSQL."""
+        return self.config.installations
 
     @cached_property
     def jobs(self) -> Jobs:
         """The background jobs on these servers."""
         return Jobs(self.layout.services.parent / "turns.lock", self.background_jobs)
-
-    @cached_property
-    def read_only_modules(self) -> Modules:
-        """The modules for read-only sessions of these servers."""
-        return Modules()
 
     @cached_property
     def read_only_roles(self) -> ReadOnlyRoles:
@@ -94,11 +93,6 @@ class Instances:
         self.quotas.enclose(place_of(paths))
         return paths
 
-    def make_sockets(self, paths: ServicePaths) -> None:
-        """Create the directory of a server's sockets unless it exists: each configuration includes it."""
-        make_private_parents(paths.sockets)
-        self.account.make_directory(paths.sockets)
-
     def initialize(self, server: Server) -> None:
         """Run initdb in the data directory, which the caller has created empty."""
         installation = self._installation(server)
@@ -117,7 +111,7 @@ class Instances:
             self.ensure_certificate(server)
         if postgres.running(paths) is None:
             self._limit_storage(paths)
-            self.write_configuration(server, phase)
+            self.config.write(server, phase)
             pid = postgres.start(paths, self._installation(server), self.account, overrides)
             self.limits.apply(server.service_id, server.size, [pid])
         if phase is Phase.CLOSED:  # it has no TLS until it is opened, so the certificate is made while it starts
@@ -130,22 +124,14 @@ class Instances:
         if readiness.ready:
             self._limit_all(server, paths)
             bound_log(paths, self.account)
-            self._leave_out_unusable_module(server, paths)
+            self.config.leave_out_unusable_module(server)
         return readiness
-
-    def _leave_out_unusable_module(self, server: Server, paths: ServicePaths) -> None:
-        """Remove a module from a server that has just started if the server cannot load it."""
-        if self.read_only_modules.provide(paths, server.pg_major) is None:
-            in_force = paths.config_file.read_text()
-            self._put(paths.config_file, without_module(in_force))
-            if paths.config_file.read_text() != in_force:
-                postgres.reload(paths)
 
     def open(self, server: Server) -> None:
         """Open the server to clients, and return when the endpoint asks them for their password."""
         paths = self.paths(server.service_id)
         copies.clear(paths)
-        self.write_configuration(server, Phase.OPEN)
+        self.config.write(server, Phase.OPEN)
         self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
     def set_password(self, server: Server, verifier: Secret) -> None:
@@ -158,9 +144,9 @@ class Instances:
         if not postgres.is_ready(paths):
             return False
         in_force = paths.config_file.read_text()
-        self.write_configuration(server, Phase.OPEN)
+        self.config.write(server, Phase.OPEN)
         if self._takes_a_start(server, paths):
-            self._put(paths.config_file, in_force)  # otherwise the reload that closes it would log this
+            files.update(paths.config_file, in_force)  # otherwise the reload that closes it would log this
             return False
         postgres.reload(paths)
         return True
@@ -179,9 +165,9 @@ class Instances:
     def close(self, server: Server) -> None:
         """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
-        self._put(paths.config_file, configuration.closing(paths.config_file.read_text()))
-        features = replace(self.features(server), superusers=foreign.names_of(foreign.read(paths)))
-        self._put(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))
+        files.update(paths.config_file, configuration.closing(paths.config_file.read_text()))
+        features = replace(self.config.features(server), superusers=foreign.names_of(foreign.read(paths)))
+        files.update(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))
         self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool, rotates_all: bool = True) -> dict[str, Any]:
@@ -191,7 +177,7 @@ class Instances:
         """
         paths = self.paths(server.service_id)
         if is_new:
-            roles.bootstrap(paths, server.verifier, self._extensions(server), server.wal_level)
+            roles.bootstrap(paths, server.verifier, self.config.extensions(server), server.wal_level)
             return {}
         adopted = adoption.adopt(paths)
         found, is_current = secure_fork(paths, server, neutralize=neutralize, rotates_all=rotates_all)
@@ -213,7 +199,7 @@ class Instances:
         May run again. Raises Unavailable when the server does not accept connections.
         """
         paths = self.paths(server.service_id)
-        self.write_configuration(server, Phase.OPEN)
+        self.config.write(server, Phase.OPEN)
         postgres.reload(paths)
         if not server.is_standby:
             with connections.connect(paths) as connection, connection.transaction():
@@ -253,31 +239,6 @@ class Instances:
         with contextlib.suppress(OSError):
             self.layout.sockets.rmdir()  # the last service is gone
 
-    def features(self, server: Server) -> Features:
-        """Return the capabilities of a server's installation."""
-        installation = self._installation(server)
-        preload = self.preload_of(server.service_type, installation)
-        return Features(
-            installation.has_tls,
-            preload,
-            self.copy_on_write,
-            self.temp_file_mbs,
-            slot_wal_mbs=self.slot_wal_mbs,
-            source_archives=self.source_archives,
-            explains=installation.has_library("auto_explain"),
-            wal_compression="lz4" if "lz4" in installation.wal_compressions else "pglz",
-        )
-
-    def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:
-        """Return the libraries that servers of a type load at their start, as far as an installation has them."""
-        wanted = [extension_of(service_type)] if service_type is ServiceType.TIMESERIESDB else []
-        return tuple(name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name))
-
-    def _extensions(self, server: Server) -> tuple[str, ...]:
-        own = self._installation(server).extensions_of(server.service_type)
-        statistics = ("pg_stat_statements",) if "pg_stat_statements" in self.features(server).preload else ()
-        return own + statistics
-
     def _installation(self, server: Server) -> Installation:
         return self.installations.of(server.pg_major)
 
@@ -297,61 +258,6 @@ class Instances:
         files.write(key, issued.key)
         files.write(certificate, issued.certificate)
 
-    def write_configuration(self, server: Server, phase: Phase = Phase.CLOSED) -> None:
-        """Write the configuration files of a server, which the next start or reload reads."""
-        paths = self.paths(server.service_id)
-        self.make_sockets(paths)
-        self.write_files(server, paths, phase)
-
-    def write_files(self, server: Server, paths: ServicePaths, phase: Phase) -> None:
-        """Write the configuration files of a server, whose directories exist, to other paths than a service has."""
-        for path, text in self._configuration(server, paths, phase):
-            self._put(path, text)
-
-    def restore_configuration(self, paths: ServicePaths, text: str) -> None:
-        """Write a main configuration file again that was read before."""
-        self._put(paths.config_file, text)
-
-    def try_configuration(self, server: Server) -> str | None:
-        """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
-        paths = self.paths(server.service_id)
-        self.make_sockets(paths)
-        file = paths.conf / "postgresql.conf.tried"
-        (_, text), *_ = self._configuration(server, paths, Phase.CLOSED)
-        files.write(file, text)
-        try:
-            self.account.own(file)
-            return postgres.why_unreadable(file, paths, self._installation(server), self.account)
-        finally:
-            file.unlink(missing_ok=True)
-
-    def _configuration(self, server: Server, paths: ServicePaths, phase: Phase) -> Iterable[tuple[Path, str]]:
-        """Return the configuration files, the main one first."""
-        found = self.read_only_modules.provide(paths, server.pg_major)
-        superusers = foreign.names_of(foreign.read(paths))
-        features = replace(
-            self.features(server),
-            read_only_module=found,
-            databases=_count_databases(paths),
-            at_least=self._at_least(server, paths),
-            superusers=superusers,
-        )
-        users = ("root", self.account.name) if self.account.lent else (self.account.name,)
-        config = configuration.postgresql_conf(server, paths, features, phase)
-        hba = access.pg_hba_conf(features, phase)
-        if copies.is_admitted(paths):
-            config, hba = copies.keeping_wal(config, self.slot_wal_mbs), copies.admitting(hba, features.has_tls)
-        return (
-            (paths.config_file, config),
-            (paths.hba_file, hba),
-            (paths.ident_file, access.pg_ident_conf(users, phase, superusers)),
-        )
-
-    def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
-        if server.upstream is None or not paths.data.is_dir():
-            return {}
-        return read_standby_settings(self._installation(server).program("pg_controldata"), paths.data)
-
     def _limit_storage(self, paths: ServicePaths) -> None:
         try:
             self.quotas.apply(place_of(paths))
@@ -363,10 +269,6 @@ class Instances:
         pid = postgres.running(paths)
         if pid is not None:
             self.limits.apply(server.service_id, server.size, [pid, *(child for child, _ in children_of(pid))])
-
-    def _put(self, path: Path, text: str) -> None:
-        if not path.exists() or path.read_text() != text:
-            files.write(path, text)
 
     def _reload_until(self, server: Server, wanted: probe.Answer) -> None:
         paths = self.paths(server.service_id)
@@ -391,9 +293,3 @@ class Instances:
 def place_of(paths: ServicePaths) -> Place:
     """Return the directories of a service that its quota applies to."""
     return Place(paths.root, paths.data, paths.snapshots)
-
-
-def _count_databases(paths: ServicePaths) -> int:
-    """Return the number of databases of a server by its files; 0 before initdb."""
-    base = paths.data / "base"
-    return sum(1 for entry in base.iterdir() if entry.name.isdigit()) if base.is_dir() else 0

@@ -17,7 +17,7 @@ def readdress(instances: Instances, server: Server) -> bool:
         return False
     instances.ensure_certificate(server)
     in_force = paths.config_file.read_text()
-    instances.write_configuration(server, Phase.OPEN)
+    instances.config.write(server, Phase.OPEN)
     with connections.connect(paths) as connection:
         listens_elsewhere = connection.execute(_LISTENS_ELSEWHERE).fetchone() is not None
     if listens_elsewhere:

@@ -66,7 +66,7 @@ class LocalSources:
 
     def keep(self, server: Server, source: SourceAddress, sealed: str) -> None:
         paths = self.instances.make_directories(server)
-        self.instances.make_sockets(paths)
+        self.instances.config.make_sockets(paths)
         self.instances.account.make_directory(directory_of(paths))
         write_password(directory_of(paths), self.vault.unseal(sealed).reveal())
 

@@ -50,7 +50,7 @@ def recreate(instances: Instances, server: Server, facts: SourceFacts) -> None:
 def admitting_admin(instances: Instances, server: Server) -> Iterator[None]:
     """Let this host's own users log in as the admin, over the private socket, until the end of the block."""
     paths = instances.paths(server.service_id)
-    instances.write_configuration(server, Phase.LOADING)
+    instances.config.write(server, Phase.LOADING)
     try:
         postgres.reload(paths)
         if not wait_until(lambda: _admits(paths, server), _LOGIN_SECONDS, 0.05):
@@ -58,7 +58,7 @@ def admitting_admin(instances: Instances, server: Server) -> Iterator[None]:
         yield
     finally:
         if paths.conf.is_dir():
-            instances.write_configuration(server, Phase.CLOSED)
+            instances.config.write(server, Phase.CLOSED)
         with contextlib.suppress(Unavailable):
             postgres.reload(paths)
 

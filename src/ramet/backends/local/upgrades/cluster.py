@@ -116,7 +116,7 @@ class Cluster:
     def _make_directory(self) -> None:
         account = self.instances.account
         account.make_directory(self.directory)
-        self.instances.make_sockets(self.paths)
+        self.instances.config.make_sockets(self.paths)
         files.make_directory(self.paths.sockets, "upgrade")
         files.write(self.directory / "pg_hba.conf", f"local all {PLATFORM_ROLE} peer map=upgrade\n")
         files.write(self.directory / "pg_ident.conf", f'upgrade "{account.name}" {PLATFORM_ROLE}\n')
@@ -124,7 +124,7 @@ class Cluster:
             files.write(self.directory / name, self._configuration(installation))
 
     def _configuration(self, installation: Installation) -> str:
-        preload = self.instances.preload_of(self.server.service_type, installation)
+        preload = self.instances.config.preload_of(self.server.service_type, installation)
         settings = {
             **_SETTINGS,
             "unix_socket_directories": str(self.paths.sockets / "upgrade"),
