@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.replicas import servers_of_set, set_of
+from ramet.procedures.replicas import direct_clients, servers_of_set, set_of
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, retry_if_server_killed
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
 from ramet.store import operations, replica_sets, services
@@ -44,10 +44,7 @@ class _Replicas(Steps):
         killed = retry_if_server_killed(work, lambda: self._open_all(found), again="boot")
         if killed is not None:
             return killed
-        if len(found) > 1:
-            self.tools.backend.replicas.start_balancer(found, replica_set.port)
-        if replica_set.pooler_port is not None:
-            self.tools.backend.poolers.start(found, replica_set.pooler_port)
+        direct_clients(self.tools.backend, replica_set, found)
         ready_at = replica_set.ready_at or self.tools.clock()
         return Done(changes=lambda tx: _finish(tx, work, ready_at=ready_at, down_reason=None))
 

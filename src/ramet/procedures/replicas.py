@@ -1,8 +1,11 @@
 """The servers of a service's read replica sets, which are stopped, started and deleted with it."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Primary, Server
 from ramet.model.address import earlier_hosts_of
 from ramet.model.parameters import parameters_of
@@ -44,6 +47,14 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
         )
         for node in replica_set.nodes
     ]
+
+
+def direct_clients(backend: Backend, replica_set: ReplicaSet, nodes: Sequence[Server]) -> None:
+    """Let the balancer and the pooler of a set, if it has them, send clients to its nodes."""
+    if len(nodes) > 1:
+        backend.replicas.start_balancer(nodes, replica_set.port)
+    if replica_set.pooler_port is not None:
+        backend.poolers.start(nodes, replica_set.pooler_port)
 
 
 def stop_replicas(tools: Tools, service_id: str) -> None:

@@ -22,7 +22,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.lifecycle import Restart
-from ramet.procedures.replicas import servers_of_set, stop_replicas, submit_restarts
+from ramet.procedures.replicas import direct_clients, servers_of_set, stop_replicas, submit_restarts
 from ramet.procedures.servers import await_settled, finish
 from ramet.procedures.state import AddressState, Restartable
 from ramet.store import replica_sets, services
@@ -75,10 +75,7 @@ class SetAddress(Restart):
             return False
         for node in nodes:
             backend.servers.open(node)
-        if len(nodes) > 1:
-            backend.replicas.start_balancer(nodes, replica_set.port)
-        if replica_set.pooler_port is not None:
-            backend.poolers.start(nodes, replica_set.pooler_port)
+        direct_clients(backend, replica_set, nodes)
         return True
 
 

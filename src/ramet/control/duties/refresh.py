@@ -11,7 +11,7 @@ from ramet.control.subjects import serving_services, serving_sets
 from ramet.errors import Error
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
-from ramet.procedures.replicas import servers_of_set
+from ramet.procedures.replicas import direct_clients, servers_of_set
 from ramet.procedures.servers import server_of
 
 _log = logging.getLogger(__name__)
@@ -59,9 +59,6 @@ def refresh_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> N
     try:
         for node in nodes:
             backend.servers.refresh(node)
-        if len(nodes) > 1:
-            backend.replicas.start_balancer(nodes, replica_set.port)
-        if replica_set.pooler_port is not None:
-            backend.poolers.start(nodes, replica_set.pooler_port)
+        direct_clients(backend, replica_set, nodes)
     except Error as error:
         _log.warning("read replica set %s keeps the poolers of an earlier release: %s", replica_set.id, error)
