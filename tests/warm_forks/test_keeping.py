@@ -15,8 +15,12 @@ from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
 from ramet.model.events import EventType
 from ramet.model.fork import ForkStrategy
+from ramet.model.service import status_of
+from ramet.model.status import Status
 from ramet.store import events, running, services
+from ramet.warm_forks import claims
 from ramet.warm_forks.giving_way import give_way
+from ramet.warm_forks.keeping import KeepingWarm
 from tests.api.world import World
 from tests.warm_forks.conftest import Warm
 
@@ -90,6 +94,20 @@ def test_forks_from_before_a_restore_are_given_to_nobody(warm: Warm) -> None:
     assert warm.world.fork(warm.shop, max_age_seconds=3600)["service_id"] != before
     warm.tend()
     assert before not in warm.ids()
+
+
+def test_forks_go_when_new_services_announce_another_host(warm: Warm) -> None:
+    warm.keep(1)
+    placement = replace(warm.world.plane.placement, endpoint_host="db.example.com")
+    plane = replace(warm.world.plane, placement=placement)
+    ask = partial(claims.fork_services, plane, warm.world.tenant.project.id, warm.shop["service_id"])
+    (made,) = ask(ForkRequest(ForkStrategy.NOW))
+    assert (made.service.id in warm.ids(), made.service.host) == (False, "db.example.com")
+    warm.world.work()
+    warm.keeper = KeepingWarm(plane)
+    warm.tend()
+    (warmed,) = ask(ForkRequest(ForkStrategy.NOW))
+    assert (status_of(warmed.service), warmed.service.host) == (Status.READY, "db.example.com")
 
 
 def test_forks_go_with_their_parent(warm: Warm) -> None:

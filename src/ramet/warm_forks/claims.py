@@ -60,9 +60,9 @@ class _Asked:
         """Tell whether a state is as young as the request allows."""
         return self.max_age_seconds is not None and warmth.is_within(self.max_age_seconds, self.now)
 
-    def accepts(self, fork: Service) -> bool:
+    def accepts(self, plane: Plane, fork: Service) -> bool:
         """Tell whether a warm fork is what was asked for: as it serves, by its properties, and by its state."""
-        warmth = _warmth_if_ready(fork, self.wanted)
+        warmth = _warmth_if_ready(plane, fork, self.wanted)
         return warmth is not None and (self.is_fresh(warmth) or (self.mark is not None and warmth.mark == self.mark))
 
 
@@ -102,7 +102,7 @@ def claim_forks(
     asked = _examine(plane, parent, request, found) if len(found) >= count else None
     if asked is None:
         return None
-    serving = {fork.id for fork in found if asked.accepts(fork) and _is_serving(plane, fork)}
+    serving = {fork.id for fork in found if asked.accepts(plane, fork) and _is_serving(plane, fork)}
     if len(serving) < count:
         return None
     with plane.store.write() as tx:
@@ -167,7 +167,7 @@ def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Se
     wanted = forks.checked_fork(plane, parent, request, now)
     max_age = None if request.max_age_seconds is None else min(request.max_age_seconds, pool.max_age_seconds)
     asked = _Asked(wanted, now, max_age)
-    known = [warmth for fork in found if (warmth := _warmth_if_ready(fork, wanted)) is not None]
+    known = [warmth for fork in found if (warmth := _warmth_if_ready(plane, fork, wanted)) is not None]
     if any(asked.is_fresh(one) for one in known) or all(one.mark is None for one in known):
         return asked
     is_serving = status_of(parent) is Status.READY
@@ -175,9 +175,14 @@ def _examine(plane: Plane, parent: Service, request: ForkRequest, found: list[Se
     return dataclasses.replace(asked, mark=mark)
 
 
-def _warmth_if_ready(fork: Service, wanted: Service) -> Warmth | None:
+def fits(plane: Plane, fork: Service, wanted: Service) -> bool:
+    """Tell whether a warm fork is like a wanted one, and announces the host that this one would have."""
+    return is_like(fork, wanted) and fork.host == plane.backend.host.address(fork.id, fork.project_id, wanted.host)
+
+
+def _warmth_if_ready(plane: Plane, fork: Service, wanted: Service) -> Warmth | None:
     is_ready = fork.unclaimed and fork.ready_at is not None and status_of(fork) is Status.READY
-    return warmth_of(fork) if is_ready and is_like(fork, wanted) else None
+    return warmth_of(fork) if is_ready and fits(plane, fork, wanted) else None
 
 
 def _is_serving(plane: Plane, fork: Service) -> bool:
@@ -197,11 +202,11 @@ def _claim(
     """
     parent = forks.lock_parent(plane, tx, parent, from_deleted=False)
     services.take_turn(tx)
-    found = [one for one in unclaimed_forks(tx, parent.id) if one.id in serving and asked.accepts(one)]
+    found = [one for one in unclaimed_forks(tx, parent.id) if one.id in serving and asked.accepts(plane, one)]
     chosen = list[Service]()
     for one in sorted(found, key=_as_of, reverse=True):
         fork = services.get_service(tx, one.id, lock=True)
-        if fork is None or not asked.accepts(fork) or was_replaced_since(tx, parent.id, fork.created_at):
+        if fork is None or not asked.accepts(plane, fork) or was_replaced_since(tx, parent.id, fork.created_at):
             continue
         chosen.append(fork)
         if len(chosen) == count:

@@ -28,11 +28,11 @@ from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.status import Status
-from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, is_like, pool_of, warmth_of, with_warmth
+from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
 from ramet.store import running, services
 from ramet.store.warm_forks import has_failed_since, services_among, services_with, unclaimed_forks
-from ramet.warm_forks.claims import PASSWORD_KEY, was_replaced_since
+from ramet.warm_forks.claims import PASSWORD_KEY, fits, was_replaced_since
 from ramet.warm_forks.demand import REQUEST, Demand
 
 EVERY_SECONDS = 1.0
@@ -102,7 +102,9 @@ class KeepingWarm:
         with self.plane.store.read() as tx:
             wanted = forks.child_of(self.plane, parent, REQUEST, self.plane.clock())
             kept = [
-                one for one in own if is_like(one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
+                one
+                for one in own
+                if fits(self.plane, one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
         self._discard(pool, [one for one in own if one not in kept], "Its parent has changed")
