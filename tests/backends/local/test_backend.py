@@ -3,6 +3,7 @@
 import signal
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -196,6 +197,18 @@ def test_observation_tells_a_serving_server_from_one_that_is_down(backend: Local
     psutil.Process(pid).send_signal(signal.SIGKILL)
     eventually(lambda: backend.servers.inspect(parent).reason == "Its server is not running.")
     assert not backend.servers.inspect(parent).serving
+
+
+def test_a_server_that_may_have_lost_commits_in_a_crash_has_another_commit_mark(
+    backend: LocalBackend, parent: Server
+) -> None:
+    mark_of = backend.replication.commit_mark
+    eventually(lambda: mark_of(parent) is not None)
+    mark = mark_of(parent)
+    with suppress(Unavailable), connections.connect(paths_of(backend, parent)) as connection:
+        psutil.Process(connection.info.backend_pid).send_signal(signal.SIGKILL)
+        connection.execute("SELECT pg_sleep(60)")
+    eventually(lambda: mark_of(parent) not in (mark, None))
 
 
 def test_space_grows_with_what_is_written_and_not_with_forks_that_share(each_backend: LocalBackend) -> None:

@@ -51,6 +51,7 @@ class Replication(Protocol):
     def commit_mark(self, server: Server) -> str | None:
         """Return a text that is the same later only if no transaction that wrote anything has ended in between.
 
+        A server that lost what was not flushed, in whatever crash, has another one for ever.
         None when that cannot be known: while the server does not serve, in a standby, while a transaction is prepared,
         and while an older transaction than one that has ended is under way.
         """
