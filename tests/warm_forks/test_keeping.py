@@ -13,12 +13,13 @@ from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import create_service
 from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
+from ramet.model import warm_forks
 from ramet.model.events import EventType
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.store import events, running, services
-from ramet.warm_forks import claims
+from ramet.warm_forks import claims, keeping
 from ramet.warm_forks.giving_way import give_way
 from ramet.warm_forks.keeping import KeepingWarm
 from tests.api.world import World
@@ -108,6 +109,18 @@ def test_forks_go_when_new_services_announce_another_host(warm: Warm) -> None:
     warm.tend()
     (warmed,) = ask(ForkRequest(ForkStrategy.NOW))
     assert (status_of(warmed.service), warmed.service.host) == (Status.READY, "db.example.com")
+
+
+def test_forks_that_an_earlier_release_made_are_given_to_nobody(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    warm.keep(1)
+    before = warm.ids()
+    for module in (keeping, warm_forks):
+        monkeypatch.setattr(module, "__version__", "later")
+    assert warm.world.fork(warm.shop)["status"] == "QUEUED"
+    warm.world.work()
+    warm.tend()
+    assert not before & warm.ids()
+    assert warm.world.fork(warm.shop)["status"] == "READY"
 
 
 def test_forks_go_with_their_parent(warm: Warm) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from ramet import __version__
 from ramet.errors import Invalid
 from ramet.model.service import Service
 
@@ -38,10 +39,14 @@ class Pool(Struct, frozen=True, omit_defaults=True):
 
 
 class Warmth(Struct, frozen=True):
-    """What a warm fork holds: all that was committed before `as_of`, and nothing else while `mark` is the parent's."""
+    """What a warm fork holds: all that was committed before `as_of`, and nothing else while `mark` is the parent's.
+
+    `release` is that of Ramet which made it: a later one may do more to forks before clients get them.
+    """
 
     as_of: datetime
     mark: str | None = None
+    release: str = ""
 
     def is_within(self, max_age_seconds: int, now: datetime) -> bool:
         """Tell whether the state is at most so old. One from the future was made before the clock was set back."""
@@ -95,7 +100,10 @@ def settings_but_warmth(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_like(fork: Service, wanted: Service) -> bool:
-    """Tell whether a warm fork has all that a wanted one would inherit or be given when it is made."""
+    """Tell whether a warm fork has all that a wanted one would inherit or be given when it is made by this release."""
+    warmth = warmth_of(fork)
+    if warmth is None or warmth.release != __version__:
+        return False
     same = all(getattr(fork, name) == getattr(wanted, name) for name in _INHERITED)
     return (
         same

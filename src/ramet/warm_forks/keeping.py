@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 import sqlalchemy as sa
 
+from ramet import __version__
 from ramet.control import forks
 from ramet.control.admission import Wanted, capacity_of, check_admission, wanted_for
 from ramet.control.duties.faults import Faults
@@ -107,7 +108,7 @@ class KeepingWarm:
                 if fits(self.plane, one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
-        self._discard(pool, [one for one in own if one not in kept], "Its parent has changed")
+        self._discard(pool, [one for one in own if one not in kept], "A fork that is made now is another one")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
         is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._next_fork_at)
@@ -215,7 +216,7 @@ def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
         (port, *_) = reserve_ports(plane, tx, new.free_ports, _FREE_PORTS)
         check_admission(plane, tx, capacity, parent.project_id, Wanted(2 * wanted.servers, 2 * wanted.memory_mbs))
         fork = new.given_to(plan.fork, plane, port)
-        settings = with_warmth(fork.settings, Warmth(as_of, mark))
+        settings = with_warmth(fork.settings, Warmth(as_of, mark, __version__))
         fork = msgspec.structs.replace(fork, unclaimed=True, settings=settings)
         state = forks.state_of(tx, plan, request)
         accept(plane, tx, fork, ProcedureName.FORK, new.password, state, plan.parent.id)
