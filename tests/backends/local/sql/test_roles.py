@@ -125,10 +125,13 @@ def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
         connection.execute("SET ROLE tsdbadmin")
         for setting in ("local_preload_libraries = 'nowhere'", "idle_session_timeout = '1ms'", "work_mem = '5MB'"):
             connection.execute(f"ALTER {whose} SET {setting}".encode())
+        if major >= 17:
+            connection.execute(f"ALTER {whose} SET transaction_timeout = 1".encode())
     password = new_password()
     fork = replace(server, verifier=scram_verifier(password))
     found = instances.secure(fork, is_new=False, neutralize=False)
-    assert found["settings_removed"] == ["idle_session_timeout=1ms", "local_preload_libraries=nowhere"]
+    closing = ["idle_session_timeout=1ms", "local_preload_libraries=nowhere"]
+    assert found["settings_removed"] == closing + (["transaction_timeout=1"] if major >= 17 else [])
     instances.open(fork)
     with connect(fork, password, sslmode="prefer") as admin:
         assert admin.execute("SHOW work_mem").fetchone() == ("5MB",)

@@ -4,8 +4,9 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connectio
 from ramet.backends.local.sql.raw_names import shown
 
 _PRELOADS = ("local_preload_libraries", "session_preload_libraries")
-_TIMEOUT = "idle_session_timeout"
-_SHORTEST_MS = 10_000
+_IDLE = "idle_session_timeout"
+# A session has a transaction, too, while it begins.
+_SHORTEST_MS = {_IDLE: 10_000, "transaction_timeout": 1_000}
 # Settings of a database (setrole 0), and of the admin, in one database or in all (setdatabase 0).
 _FOUND = """
 SELECT s.setdatabase, s.setrole, s.setconfig FROM pg_db_role_setting s
@@ -42,13 +43,14 @@ def _closes(connection: Connection, setting: str) -> bool:
     name, _, value = setting.partition("=")
     if name.lower() in _PRELOADS:
         return bool(value.strip('" '))
-    return name.lower() == _TIMEOUT and 0 < _milliseconds(connection, value) < _SHORTEST_MS
+    shortest = _SHORTEST_MS.get(name.lower())
+    return shortest is not None and 0 < _milliseconds(connection, value) < shortest
 
 
 def _milliseconds(connection: Connection, value: str) -> int:
-    """Return the milliseconds of a value with any unit, converted by PostgreSQL."""
+    """Return the milliseconds of a timeout with any unit, converted by PostgreSQL: not by a setting that ends us."""
     with connection.transaction():
-        connection.execute("SELECT set_config(%s, %s, true)", (_TIMEOUT, value))
-        row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = %s", (_TIMEOUT,)).fetchone()
-        connection.execute("SELECT set_config(%s, '0', true)", (_TIMEOUT,))
+        connection.execute("SELECT set_config(%s, %s, true)", (_IDLE, value))
+        row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = %s", (_IDLE,)).fetchone()
+        connection.execute("SELECT set_config(%s, '0', true)", (_IDLE,))
     return 0 if row is None else int(row[0])
