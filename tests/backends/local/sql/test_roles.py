@@ -150,7 +150,11 @@ def test_settings_that_lock_the_admin_out_of_a_fork_are_removed_and_reported(
 
 @pytest.mark.parametrize(
     ("closing", "removed"),
-    [("CONNECTION LIMIT 0", "connection_limit=0"), ("ALLOW_CONNECTIONS false", "allow_connections=false")],
+    [
+        ("ALTER DATABASE tsdb CONNECTION LIMIT 0", "connection_limit=0"),
+        ("ALTER DATABASE tsdb ALLOW_CONNECTIONS false", "allow_connections=false"),
+        ("REVOKE CONNECT ON DATABASE tsdb FROM PUBLIC, tsdbadmin", "connect=revoked"),
+    ],
 )
 def test_a_database_that_admits_nobody_is_open_in_a_fork(
     instances: Instances, server: Server, closing: str, removed: str
@@ -162,7 +166,7 @@ def test_a_database_that_admits_nobody_is_open_in_a_fork(
         connection.execute("CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw")
         connection.execute("CREATE USER MAPPING FOR PUBLIC SERVER elsewhere OPTIONS (password 'secret')")
     with connections.connect(instances.paths(server.service_id)) as connection:
-        connection.execute(f"ALTER DATABASE tsdb {closing}".encode())
+        connection.execute(closing.encode())
     found = instances.secure(fork, is_new=False, neutralize=True)
     assert found["settings_removed"] == [removed]
     assert (found["databases_not_entered"], found["user_mappings"]) == ([], 1)

@@ -1,6 +1,6 @@
 """Settings by which tenants can lock the admin out: they end a session at its start, or admit none to its database."""
 
-from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection, run
 from ramet.backends.local.sql.raw_names import shown
 
 _PRELOADS = ("local_preload_libraries", "session_preload_libraries")
@@ -14,6 +14,10 @@ WHERE s.setrole = 0 OR s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
 """
 _LIMITED = "UPDATE pg_database SET datconnlimit = -1 WHERE datname = %s AND datconnlimit = 0"
 _CLOSED = "UPDATE pg_database SET datallowconn = true WHERE datname = %s AND NOT datallowconn"
+_REVOKED = """
+SELECT FROM pg_database d, pg_roles r
+WHERE d.datname = %s AND r.rolname = %s AND NOT has_database_privilege(r.oid, d.oid, 'CONNECT')
+"""
 _KEPT = "ARRAY(SELECT s FROM unnest(setconfig) WITH ORDINALITY AS u(s, n) WHERE n = ANY(%s) ORDER BY n)"
 _SAME = "setdatabase = %s AND setrole = %s"
 
@@ -36,6 +40,9 @@ def reset_closing_settings(connection: Connection) -> list[str]:
     for query, setting in ((_LIMITED, "connection_limit=0"), (_CLOSED, "allow_connections=false")):
         if connection.execute(query.encode(), (DATABASE,)).rowcount:
             removed.append(setting)
+    if connection.execute(_REVOKED, (DATABASE, ADMIN_ROLE)).rowcount:
+        run(connection, "GRANT CONNECT ON DATABASE {} TO {}", DATABASE, ADMIN_ROLE)
+        removed.append("connect=revoked")
     return sorted(map(shown, removed))
 
 
