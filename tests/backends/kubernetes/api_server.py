@@ -112,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         version = int(query["resourceVersion"][0])
         while not self.server.cluster.closing:
             version, events = self.server.cluster.events_after(version, plural)
+            if self.server.cluster.silent:  # as on a connection that was lost without a word
+                continue
             for event, one in events:
                 if _has(one, query.get("labelSelector", [""])[0]):
                     self.wfile.write(json.dumps({"type": event, "object": one}).encode() + b"\n")

@@ -34,6 +34,7 @@ class FakeCluster:
         self.unknown: set[str] = set()
         self.phase = HEALTHY
         self.copies_at_once = True
+        self.silent = False
         self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
         self.changed = threading.Condition()
         self._events: list[tuple[int, str, str, dict[str, Any]]] = []

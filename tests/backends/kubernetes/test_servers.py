@@ -59,6 +59,24 @@ def test_a_server_is_ready_as_soon_as_postgresql_can_be_written_to(
     eventually(lambda: backend.servers.await_ready(SHARED, 0).ready)
 
 
+def test_a_fork_is_made_of_the_primary_of_now_and_not_of_the_one_that_a_watch_saw(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    eventually(lambda: backend.place.primary_pod(SHARED.service_id) is not None)
+    found.silent = True
+    cluster = cluster_of(found)
+    volume = found.objects[("persistentvolumeclaims", f"{NAME}-1")]
+    found.put("persistentvolumeclaims", {**volume, "metadata": {**volume["metadata"], "name": f"{NAME}-2"}})
+    cluster["status"]["currentPrimary"] = f"{NAME}-2"
+    backend.restore.capture(FORK, Source(SHARED))
+    backend.restore.take_snapshot(SHARED, "snapshot01", paused=False)
+    for name in ("ramet-forkfork12-seed", f"{NAME}-snapshot01"):
+        source = found.objects[("volumesnapshots", name)]["spec"]["source"]
+        assert source == {"persistentVolumeClaimName": f"{NAME}-2"}
+
+
 def test_what_a_start_waits_for_is_said(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     found, backend = made
     backend.servers.initialize(SHARED)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import eventually
+from ramet.backends.kubernetes import api
 from ramet.backends.kubernetes.cluster import Place
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
@@ -47,5 +48,17 @@ def test_an_answer_that_ends_a_watch_begins_another(cluster: tuple[FakeCluster, 
     assert place.pods.get("one") is not None
     found.put("pods", {"metadata": {"name": "one", "labels": {"ramet/service": "abcdefghij"}}, "status": "no status"})
     found.put("pods", pod("one", "abcdefghij"))
+    found.put("pods", pod("two", "abcdefghij"))
+    eventually(lambda: place.pods.get("two") is not None)
+
+
+def test_a_watch_whose_connection_was_lost_without_a_word_is_given_up(
+    cluster: tuple[FakeCluster, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_SILENT_SECONDS", 0.3)
+    found, place = cluster
+    found.silent = True
+    found.put("pods", pod("one", "abcdefghij"))
+    assert place.pods.get("one") is not None
     found.put("pods", pod("two", "abcdefghij"))
     eventually(lambda: place.pods.get("two") is not None)

@@ -34,6 +34,9 @@ from ramet.errors import Failed, Invalid, Unavailable, Unseen
 
 FIELD_MANAGER = "ramet"
 _TIMEOUT_SECONDS = 10.0
+# The API server ends each watch after a time, and the next one goes on there. One that is silent for longer has lost
+# its connection, of which nobody may have told this side.
+_WATCH_SECONDS, _SILENT_SECONDS = 30, 40.0
 _MESSAGE_BYTES = 1024 * 1024
 _CHANNELS = ["v5.channel.k8s.io"]
 _ROOT = "/api/v1/namespaces/{}/pods/{}/{}"
@@ -159,14 +162,14 @@ class Api:
             return
 
     def watch(self, kind: type[_Kind], labels: Mapping[str, Any], version: str | None) -> Iterator[tuple[str, _Kind]]:
-        """Yield the changes of objects after a version of their list, until the connection ends."""
+        """Yield the changes of objects after a version of their list, until the connection ends, or is silent."""
         with _errors(f"the watch of {kind.__name__}"):
             yield from self.client.watch(
                 kind,
                 namespace=self.namespaces.watched,
                 labels=dict(labels),
                 resource_version=version,
-                server_timeout=300,
+                server_timeout=_WATCH_SECONDS,
             )
 
     def find_version(self, kind: type[_Kind], labels: Mapping[str, Any]) -> tuple[list[_Kind], str]:
@@ -302,11 +305,21 @@ def slices_addresses(listed: dict[str, Any]) -> list[ApiAddress]:
     ]
 
 
+class _Transport(httpx2.HTTPTransport):
+    """Gives up watches that are silent for too long: the client by itself would wait for them for ever."""
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        if "watch" in request.url.params:
+            timeout = {**request.extensions.get("timeout", {}), "read": _SILENT_SECONDS}
+            request.extensions = {**request.extensions, "timeout": timeout}
+        return super().handle_request(request)
+
+
 def _transport(config: SingleConfig) -> httpx2.HTTPTransport:
     user = config.user or User()
     context = client_adapter.verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
     context.sslsocket_class = SharedSocket
-    return httpx2.HTTPTransport(verify=context, trust_env=False)
+    return _Transport(verify=context, trust_env=False)
 
 
 def _checked(response: httpx2.Response) -> httpx2.Response:

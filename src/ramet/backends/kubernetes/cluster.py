@@ -102,8 +102,13 @@ class Place:
         return self.api.get(Cluster, names.cluster_name(service_id))
 
     def volume_of(self, service_id: str) -> Volume:
-        """Return the primary's volume. Raises Failed when there is none."""
-        found = self.api.get(Volume, self.primary_of(service_id))
+        """Return the primary's volume, as the API server says now: what a watch said may be from before a failover.
+
+        Raises Failed when there is none.
+        """
+        cluster = self.cluster_of(service_id)
+        primary = (cluster.status.current_primary if cluster else "") or names.volume_name(service_id)
+        found = self.api.get(Volume, primary)
         if found is None:
             raise Failed("VOLUME_LOST", f"The volume of service {service_id} is lost", "It cannot be started.")
         return found

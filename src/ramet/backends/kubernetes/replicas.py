@@ -45,7 +45,8 @@ class KubernetesReplicas:
         self.place.api.ensure_namespace(replica.service_id, replica.project_id)
         if not self.copies.are_needed():
             seed = names.seed_name(replica.service_id)
-            snapshots.take(self.place, replica.service_id, seed, self.place.primary_of(primary_id))
+            volume = self.place.volume_of(primary_id).metadata.name
+            snapshots.take(self.place, replica.service_id, seed, volume)
         self.place.apply(replica, Phase.CLOSED)
         return True
 

@@ -138,7 +138,7 @@ class KubernetesRestore:
         parent_id = source.parent.service_id
         if source.snapshot_id is None:
             name = names.seed_name(child.service_id)
-            snapshots.take(self.place, child.service_id, name, self.place.primary_of(parent_id))
+            snapshots.take(self.place, child.service_id, name, self.place.volume_of(parent_id).metadata.name)
         else:
             name = names.snapshot_name(parent_id, source.snapshot_id)
             snapshots.await_taken(self.place, name)
