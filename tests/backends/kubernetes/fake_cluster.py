@@ -34,6 +34,7 @@ class FakeCluster:
         self.unknown: set[str] = set()
         self.phase = HEALTHY
         self.copies_at_once = True
+        self.snapshots_at_once = True
         self.silent = False
         self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
         self.changed = threading.Condition()
@@ -83,7 +84,8 @@ class FakeCluster:
     def _operate(self, plural: str, found: dict[str, Any]) -> None:
         name = found["metadata"]["name"]
         if plural == "volumesnapshots" and "status" not in found:
-            self.put(plural, {**found, "status": {"readyToUse": True}})
+            cut = {"creationTime": "2026-01-01T00:00:00Z"}
+            self.put(plural, {**found, "status": {**cut, "readyToUse": self.snapshots_at_once}})
         if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
             labels = found["spec"]["template"]["metadata"]["labels"]
             self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})

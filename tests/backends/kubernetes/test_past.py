@@ -15,11 +15,11 @@ from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.backends.interface.values import SnapshotFacts, Source
-from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes import names, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.store_access import StoreAccess, store_access
-from ramet.errors import Failed, Invalid
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
@@ -98,6 +98,7 @@ def test_recovery_stops_after_the_last_transaction_that_ended_by_the_target(worl
     facts = captured[0].facts
     assert (facts["cut"]["last_included"]["xid"], facts["cut"]["first_excluded"]["xid"]) == (700, 701)
     assert facts["segments"] == ["000000010000000000000002"]
+    assert "was read with its checksum" in facts["checks"][0]
     assert ("pods", names.reader_name(FORK.service_id)) not in world.found.objects
 
 
@@ -172,6 +173,32 @@ def test_wal_that_only_older_snapshots_needed_is_removed(world: World) -> None:
         world.archive(number)
     assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 1
     assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 0
+
+
+def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_server(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = iter(
+        {"timeline": 1, "start_lsn": lsn, "end_lsn": lsn, "next_xid": 700, "size_bytes": 9, "at": at}
+        for lsn, at in (
+            ("0/2000028", "2026-01-01T00:00:01.000000Z"),
+            ("0/3000028", "2026-01-01T00:00:02.000000Z"),
+            ("0/4000028", "2026-01-01T00:09:00.000000Z"),
+        )
+    )
+    monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
+    monkeypatch.setattr(snapshots, "_TAKE_SECONDS", 0.2)
+    world.found.snapshots_at_once = False
+    with pytest.raises(Unavailable):
+        world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    taken = world.found.objects["volumesnapshots", f"{NAME}-snapshot02"]
+    world.found.put("volumesnapshots", {**taken, "status": {**taken["status"], "readyToUse": True}})
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    assert facts is not None
+    assert (facts.taken_at.isoformat(), facts.end_lsn) == ("2026-01-01T00:00:02+00:00", "0/3000028")
+    for number in (1, 2, 3):
+        world.archive(number)
+    assert world.backend.restore.discard_wal(SHARED.service_id, facts) == 1, "it ends in segment 2 or 3"
 
 
 def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> None:

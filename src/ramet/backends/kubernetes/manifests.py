@@ -148,9 +148,16 @@ def owner_of(server: Server) -> str:
     return server.service_id if server.primary is None else server.primary.set_id
 
 
-def snapshot(service_id: str, site: Site, name: str, volume: str, snapshot_id: str | None = None) -> Manifest:
+def snapshot(
+    service_id: str,
+    site: Site,
+    name: str,
+    volume: str,
+    snapshot_id: str | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
     """Return a VolumeSnapshot that belongs to `service_id`, of a volume that may be another one's."""
-    metadata = _metadata(service_id, name)
+    metadata = _metadata(service_id, name, annotations)
     if snapshot_id is not None:
         metadata["labels"][names.SNAPSHOT_LABEL] = snapshot_id
     spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": volume}}

@@ -7,6 +7,8 @@ PROJECT_LABEL = "ramet/project"
 SNAPSHOT_LABEL = "ramet/snapshot"
 # What is in a snapshot, and where WAL ended when a server was stopped: as JSON.
 FACTS_ANNOTATION = "ramet/facts"
+# Where WAL was before a snapshot was asked for: as JSON.
+BEGUN_ANNOTATION = "ramet/begun"
 # What a fork that the operator recovers begins with: as JSON.
 CAPTURE_ANNOTATION = "ramet/capture"
 # The server runs with the settings of a fork's first start.

@@ -202,6 +202,7 @@ class SnapshotError(Struct, frozen=True):
 class SnapshotStatus(Struct, frozen=True, rename="camel"):
     """The state of a snapshot."""
 
+    creation_time: str | None = None
     ready_to_use: bool | None = None
     error: SnapshotError | None = None
 

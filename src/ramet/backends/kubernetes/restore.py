@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -27,11 +27,10 @@ from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import Invalid, Unavailable
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
-from ramet.model.timestamps import rfc3339
 
 _SHOWN_TABLES = 100
-_COPIED = "The fork began with a copy of the parent by pg_basebackup, with all WAL until that was complete."
-_ATOMIC = "The fork began with an atomic snapshot of the parent's only volume, from which PostgreSQL recovered."
+_COPIED = "The copy of the parent by pg_basebackup was complete, and PostgreSQL recovered from it."
+_ATOMIC = "The snapshot of the volume of the parent's primary was complete, and PostgreSQL recovered from it."
 _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only the times of snapshots can be restored"
 _UNLOGGED = (
     "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
@@ -155,7 +154,7 @@ class KubernetesRestore:
             found = snapshots.position(self.place, parent, paused=source.paused)
         copies = self.copies.takes(source)
         return {
-            "base_time": found.get("taken_at", rfc3339(datetime.now(UTC))),
+            "base_time": found.get("taken_at") or found["at"],
             "checks": [_COPIED if copies else _ATOMIC],
             "method": "pg_basebackup" if copies else "volume snapshot",
             **{key: found[key] for key in ("timeline", "start_lsn", "end_lsn", "size_bytes")},
@@ -197,17 +196,10 @@ class KubernetesRestore:
         cluster = self.place.cluster_of(server.service_id)
         if cluster is not None and cluster.is_asleep and not paused:
             return None
-        name = names.snapshot_name(server.service_id, snapshot_id)
-        volume = self.place.volume_of(server.service_id).metadata.name
-        taken = snapshots.take(self.place, server.service_id, name, volume, snapshot_id)
-        facts = snapshots.noted(taken)
-        if facts is None:
-            found = snapshots.position(self.place, server, paused=paused)
-            facts = {**found, "taken_at": rfc3339(datetime.now(UTC))}
-            snapshots.note(self.place, name, facts)
-            if self.place.bucket is not None and not paused and not server.is_standby:
-                with contextlib.suppress(Unavailable):  # of a server that is down nothing more is archived
-                    archiving.close_segment(self.place, server)
+        facts = snapshots.take_noted(self.place, server, snapshot_id, paused=paused)
+        if self.place.bucket is not None and not paused and not server.is_standby:
+            with contextlib.suppress(Unavailable):  # of a server that is down nothing more is archived
+                archiving.close_segment(self.place, server)
         return snapshots.facts_of(facts)
 
     def prepare_snapshot(self, server: Server, snapshot_id: str, timeout_seconds: float, spares: int) -> str | None:

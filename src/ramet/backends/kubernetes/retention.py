@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 def discard_wal(place: Place, service_id: str, oldest: Snapshot | SnapshotFacts) -> int:
     """Remove the WAL that neither a snapshot from `oldest` on nor a base backup needs; return the number of files."""
     firsts = [segment_named(one.begin_segment) for one in base_backups.complete(place, service_id)]
-    numbers = [_first_needed(oldest.end_lsn), *(one.number for one in firsts if one is not None)]
+    numbers = [_first_needed(oldest.start_lsn), *(one.number for one in firsts if one is not None)]
     return _discard_before(place, service_id, min(numbers))
 
 
@@ -57,7 +57,7 @@ def remove(place: Place, archived_as: str) -> None:
 def _needed_by_snapshots(place: Place, service_id: str) -> Iterable[int]:
     for one in place.api.find(VolumeSnapshot, names.labels_of(service_id)):
         if (noted := snapshots.noted(one)) is not None:
-            yield _first_needed(noted["end_lsn"])
+            yield _first_needed(noted["start_lsn"])
 
 
 def _first_needed(lsn: str) -> int:

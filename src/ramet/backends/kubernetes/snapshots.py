@@ -2,38 +2,67 @@
 
 import json
 import time
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import manifests, names, waking
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.resources import VolumeSnapshot
+from ramet.backends.kubernetes.resources import SnapshotStatus, VolumeSnapshot
 from ramet.errors import Failed, Unavailable
+from ramet.model.timestamps import rfc3339
 
 _TAKE_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
 
 
-def take(place: Place, owner_id: str, name: str, volume: str, snapshot_id: str | None = None) -> VolumeSnapshot:
+def take(place: Place, owner_id: str, name: str, volume: str) -> VolumeSnapshot:
     """Take a snapshot of a volume, or find the one that an earlier call took; return it when it can be used.
 
     A snapshot is atomic, and a server is on one volume: the image is what a power failure at that moment would leave.
     Raises Unavailable while the storage has not completed it.
     """
     if place.api.get(VolumeSnapshot, name) is None:
-        place.api.apply(VolumeSnapshot, manifests.snapshot(owner_id, place.site, name, volume, snapshot_id))
+        place.api.apply(VolumeSnapshot, manifests.snapshot(owner_id, place.site, name, volume))
     return await_taken(place, name)
+
+
+def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) -> dict[str, Any]:
+    """Take a snapshot of a service, as `take` does; return what it contains, which is noted as soon as it is cut.
+
+    Storage may work on a snapshot for minutes after it was cut, and what is committed then is not in it. The WAL that
+    it needs begins where the server was before.
+    """
+    name = names.snapshot_name(server.service_id, snapshot_id)
+    if place.api.get(VolumeSnapshot, name) is None:
+        volume = place.volume_of(server.service_id).metadata.name
+        begun = {names.BEGUN_ANNOTATION: json.dumps(position(place, server, paused=paused), sort_keys=True)}
+        wanted = manifests.snapshot(server.service_id, place.site, name, volume, snapshot_id, begun)
+        place.api.apply(VolumeSnapshot, wanted)
+    cut = _await(place, name, lambda status: status.creation_time is not None or status.ready_to_use is True)
+    facts = noted(cut)
+    if facts is None:
+        found = position(place, server, paused=paused)
+        begun_at = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
+        facts = {**found, "start_lsn": begun_at.get("start_lsn", found["start_lsn"]), "taken_at": found["at"]}
+        note(place, name, facts)
+    await_taken(place, name)
+    return facts
 
 
 def await_taken(place: Place, name: str) -> VolumeSnapshot:
     """Return a snapshot when it can be used. Raises Failed when it is gone, Unavailable while it is not complete."""
+    return _await(place, name, lambda status: status.ready_to_use is True)
+
+
+def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> VolumeSnapshot:
     deadline = time.monotonic() + _TAKE_SECONDS
     while True:
         found = place.api.get(VolumeSnapshot, name)
         if found is None:
             raise Failed("SNAPSHOT_LOST", f"The VolumeSnapshot {name} is gone", "Fork from another snapshot.")
-        if found.status.ready_to_use:
+        if is_so(found.status):
             return found
         if time.monotonic() > deadline:
             reason = found.status.error.message if found.status.error else "The storage driver has not answered."
@@ -42,13 +71,18 @@ def await_taken(place: Place, name: str) -> VolumeSnapshot:
 
 
 def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
-    """Return where the WAL of a server is; of one that does not serve, where it was last known to be."""
+    """Return where the WAL of a server is; of one that does not serve, where it was last known to be.
+
+    Until `at` it has committed what it has: that is the time by its own clock, which may be ahead of that of this
+    process. One that does not serve cannot be asked.
+    """
     if not paused:
         try:
             return waking.position_of(place, server)
         except Unavailable:
             pass
-    return waking.last_position_of(place, server)
+    found, now = waking.last_position_of(place, server), rfc3339(datetime.now(UTC))
+    return {**found, "at": max(now, found.get("at", now))}
 
 
 def note(place: Place, name: str, facts: dict[str, Any]) -> None:

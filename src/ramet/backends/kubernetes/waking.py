@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 from ramet.backends.interface.values import Server
@@ -11,13 +12,14 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed, Unavailable
+from ramet.model.timestamps import rfc3339
 
 _HEALTHY = "Cluster in healthy state"
 _STOP_SECONDS = 120.0
 _POSITION = """
 SELECT timeline_id, redo_lsn::text,
        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_database_size_sum.bytes
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_database_size_sum.bytes, clock_timestamp()
 FROM pg_control_checkpoint(), (SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database) pg_database_size_sum
 """
 # The operator stops the pods of a Cluster that is not healthy only if it says that this has begun already.
@@ -30,10 +32,11 @@ _BEGUN = {
 
 
 def position_of(place: Place, server: Server) -> dict[str, Any]:
-    """Return where the WAL of a serving server is now. Raises Unavailable."""
+    """Return where the WAL of a serving server is now, and what time it is there. Raises Unavailable."""
     with place.connect(server) as connection:
-        timeline, redo, current, next_xid, size = row(connection, _POSITION)
-    return {"timeline": timeline, "start_lsn": redo, "end_lsn": current, "next_xid": next_xid, "size_bytes": size}
+        timeline, redo, current, next_xid, size, at = row(connection, _POSITION)
+    found = {"timeline": timeline, "start_lsn": redo, "end_lsn": current, "next_xid": next_xid, "size_bytes": size}
+    return {**found, "at": rfc3339(at.astimezone(UTC))}
 
 
 def last_position_of(place: Place, server: Server) -> dict[str, Any]:
