@@ -43,6 +43,20 @@ def test_the_report_of_a_fork_that_an_operator_made_from_the_archive_shows_no_do
     assert not any("SHA-256" in check for check in report.checks)
 
 
+def test_the_report_claims_what_the_backend_has_verified_of_the_copy(world: World) -> None:
+    parent = world.create()
+    target = rfc3339(world.backend.commit(parent.id, "row").committed_at)
+    fork = world.fork(parent, ForkRequest(ForkStrategy.PITR, target_time=target))
+    stored, cut = fork.report or {}, {"first_excluded": {"xid": 7, "lsn": "0/3000028", "time": target}}
+    stored = {**stored, "capture": {**stored["capture"], "checks": ["Its own words."], "cut": cut}}
+    with world.store.write() as tx:
+        update_service(tx, fork.id, report=stored)
+    checks = report_shape(fork_report(world.plane, world.project.id, fork.id)).checks
+    assert checks[0] == "Its own words."
+    assert not any("Each WAL segment was complete" in check for check in checks)
+    assert any("Recovery stopped before" in check for check in checks)
+
+
 def test_what_is_no_fork_has_no_report(world: World) -> None:
     with pytest.raises(NotFound, match="no fork"):
         fork_report(world.plane, world.project.id, world.create().id)

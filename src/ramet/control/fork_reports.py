@@ -6,7 +6,7 @@ from ramet.control.lookup import find_service
 from ramet.control.plane import Plane
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import parse_target_time
-from ramet.model.fork_report import ForkFacts, fork_facts
+from ramet.model.fork_report import CaptureFacts, ForkFacts, fork_facts
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Origin, Service, status_of
 from ramet.model.snapshot import Snapshot
@@ -78,16 +78,11 @@ def left_behind(report: ForkReport) -> list[LeftBehind]:
 def checks_of(report: ForkReport) -> list[str]:
     """Return sentences that say what was verified before the fork was READY."""
     captured, recovered = report.facts.capture, report.facts.recovery
-    if captured.checks is not None:
-        return captured.checks
-    archive = captured.archive
-    checks = []
-    if archive is not None and archive.url is not None:
-        checks.append(f"Each part of base backup {archive.base_backup} had its SHA-256 checksum.")
-    checks += ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
+    checks, archive, cut = _checks_of_copy(captured), captured.archive, captured.cut
     if captured.clean:
         return [*checks, "The parent's server was shut down cleanly, before and after the copy."]
-    cut = captured.cut
+    if cut is None and captured.checks is not None:
+        return checks
     if cut is None:
         return [*checks, f"Recovery reached the end of the copy at {captured.end_lsn or 'its end'}."]
     if cut.first_excluded is None:
@@ -102,3 +97,14 @@ def checks_of(report: ForkReport) -> list[str]:
         latest if last else f"No commit was replayed: the WAL between the snapshot and {target} contains none.",
         f"The fork is on its own timeline, {recovered.timeline}.",
     ]
+
+
+def _checks_of_copy(captured: CaptureFacts) -> list[str]:
+    """Return what was verified of the files that a fork began with: by the backend's own word, if it has one."""
+    if captured.checks is not None:
+        return captured.checks
+    archive = captured.archive
+    whole = ["Each WAL segment was complete, and belonged to the parent's cluster, timeline and position."]
+    if archive is None or archive.url is None:
+        return whole
+    return [f"Each part of base backup {archive.base_backup} had its SHA-256 checksum.", *whole]

@@ -40,9 +40,10 @@ class Download(Struct, frozen=True):
 
 
 class CaptureFacts(Struct, frozen=True, kw_only=True):
-    """What was captured of the parent. `clean`: its server was shut down. `checks` are sentences of the backend.
+    """What was captured of the parent. `clean`: its server was shut down.
 
-    Without a `cut` the fork has all of the copy; then only the parent's WAL says what its last transaction is.
+    `checks` say what was verified of the copy, where the backend does not verify what the local one does. Without a
+    `cut` the fork has all of the copy; then only the parent's WAL says what its last transaction is.
     """
 
     base_time: str | None = None

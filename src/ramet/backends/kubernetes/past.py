@@ -25,6 +25,7 @@ from ramet.model.timestamps import rfc3339
 
 # Set in a capture's facts: the operator recovers the fork, and `recover` waits for that.
 BY_JOB = "recovered_by_job"
+_READ = "Each record of the archived WAL was read with its checksum, from its base to where its history ends."
 _FINAL = re.compile(r"recovery ended before configured recovery target|could not locate .*checkpoint record")
 _LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 _RECOVERED = """
@@ -130,6 +131,7 @@ def _facts(source: Source, base: Base, point: RecoveryPoint | None) -> dict[str,
     begun = "volume snapshot" if base.backup_id is None else "base backup"
     found: dict[str, Any] = {
         "base_time": rfc3339(base.facts.taken_at),
+        "checks": [f"PostgreSQL recovered from the {begun} and archived WAL." if point is None else _READ],
         "method": f"{begun} and archived WAL",
         "clean": False,
         BY_JOB: True,
