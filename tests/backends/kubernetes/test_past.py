@@ -201,6 +201,19 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
     assert world.backend.restore.discard_wal(SHARED.service_id, facts) == 1, "it ends in segment 2 or 3"
 
 
+def test_a_snapshot_that_fails_is_not_waited_for_as_long_as_one_that_is_slow(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_FAILING_SECONDS", 0.2)
+    world.found.put("volumesnapshots", {
+        "metadata": {"name": f"{NAME}-snapshot02", "labels": names.labels_of(SHARED.service_id)},
+        "status": {"error": {"message": "class not found"}},
+    })  # fmt: skip
+    with pytest.raises(Unavailable) as failed:
+        world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    assert failed.value.details == "class not found"
+
+
 def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> None:
     world.archive(2)
     for _ in range(2):

@@ -14,6 +14,8 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.timestamps import rfc3339
 
 _TAKE_SECONDS = 120.0
+# The controller of snapshots tries again what has failed.
+_FAILING_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 
 
@@ -57,15 +59,16 @@ def await_taken(place: Place, name: str) -> VolumeSnapshot:
 
 
 def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> VolumeSnapshot:
-    deadline = time.monotonic() + _TAKE_SECONDS
+    began = time.monotonic()
     while True:
         found = place.api.get(VolumeSnapshot, name)
         if found is None:
             raise Failed("SNAPSHOT_LOST", f"The VolumeSnapshot {name} is gone", "Fork from another snapshot.")
         if is_so(found.status):
             return found
-        if time.monotonic() > deadline:
-            reason = found.status.error.message if found.status.error else "The storage driver has not answered."
+        error = found.status.error
+        if time.monotonic() - began > (_FAILING_SECONDS if error else _TAKE_SECONDS):
+            reason = error.message if error else "The storage driver has not answered."
             raise Unavailable("SNAPSHOT_LATE", f"The VolumeSnapshot {name} is not complete", reason)
         time.sleep(_LOOK_SECONDS)
 
