@@ -69,6 +69,14 @@ class FakeCluster:
                 self.remove(kind, other)
         return True
 
+    def forget_versions(self, plural: str) -> None:
+        """End the watches of a kind, as an API server does that has forgotten the version they began with."""
+        labels = {"ramet/service": "abcdefghij"}
+        gone = {"kind": "Status", "status": "Failure", "code": 410, "message": "too old resource version"}
+        with self.changed:
+            self._events.append((next(self._versions), "ERROR", plural, {**gone, "metadata": {"labels": labels}}))
+            self.changed.notify_all()
+
     def version(self) -> int:
         """Return the version of the last change."""
         return self._events[-1][0] if self._events else 0

@@ -62,3 +62,14 @@ def test_a_watch_whose_connection_was_lost_without_a_word_is_given_up(
     assert place.pods.get("one") is not None
     found.put("pods", pod("two", "abcdefghij"))
     eventually(lambda: place.pods.get("two") is not None)
+
+
+def test_a_version_that_the_api_server_has_forgotten_is_no_fault(
+    cluster: tuple[FakeCluster, Place], caplog: pytest.LogCaptureFixture
+) -> None:
+    found, place = cluster
+    assert place.pods.get("one") is None
+    found.forget_versions("pods")
+    found.put("pods", pod("one", "abcdefghij"))
+    eventually(lambda: place.pods.get("one") is not None)
+    assert caplog.records == []

@@ -162,8 +162,11 @@ class Api:
             return
 
     def watch(self, kind: type[_Kind], labels: Mapping[str, Any], version: str | None) -> Iterator[tuple[str, _Kind]]:
-        """Yield the changes of objects after a version of their list, until the connection ends, or is silent."""
-        with _errors(f"the watch of {kind.__name__}"):
+        """Yield the changes of objects after a version of their list, until the connection ends, or is silent.
+
+        It ends, too, when the API server has forgotten that version: what has changed since is in a new list.
+        """
+        with _errors(f"the watch of {kind.__name__}"), _ending_when_gone():
             yield from self.client.watch(
                 kind,
                 namespace=self.namespaces.watched,
@@ -326,6 +329,15 @@ def _checked(response: httpx2.Response) -> httpx2.Response:
     if response.is_error:
         raise ApiError(request=response.request, response=response)
     return response
+
+
+@contextmanager
+def _ending_when_gone() -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.status.code != 410:
+            raise
 
 
 @contextmanager
