@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.kubernetes import api
+from ramet.backends.kubernetes import api, watch
 from ramet.backends.kubernetes.cluster import Place
+from ramet.errors import Unseen
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
 
@@ -73,3 +74,14 @@ def test_a_version_that_the_api_server_has_forgotten_is_no_fault(
     found.put("pods", pod("one", "abcdefghij"))
     eventually(lambda: place.pods.get("one") is not None)
     assert caplog.records == []
+
+
+def test_what_keeps_the_api_server_from_being_asked_is_said(
+    cluster: tuple[FakeCluster, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_FIRST_LIST_SECONDS", 0.3)
+    found, place = cluster
+    found.unknown.add("pods")
+    with pytest.raises(Unseen, match="cannot be asked now") as unseen:
+        place.pods.get("one")
+    assert "could not find the requested resource" in unseen.value.details

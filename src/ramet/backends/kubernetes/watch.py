@@ -29,6 +29,7 @@ class Watched(Generic[_Kind]):
         self._changed = threading.Condition()
         self._version: str | None = None
         self._lost_at: float | None = time.monotonic()
+        self._why_lost = ""
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
@@ -69,7 +70,7 @@ class Watched(Generic[_Kind]):
             self.wait_until(lambda: self._version is not None, _FIRST_LIST_SECONDS)
         lost_at = self._lost_at
         if self._version is None or (lost_at is not None and time.monotonic() - lost_at > _STALE_SECONDS):
-            raise Unseen("KUBERNETES_UNREACHABLE", "The API server of Kubernetes cannot be asked now")
+            raise Unseen("KUBERNETES_UNREACHABLE", "The API server of Kubernetes cannot be asked now", self._why_lost)
 
     def _follow(self) -> None:
         while not self._stopped.is_set():
@@ -85,6 +86,7 @@ class Watched(Generic[_Kind]):
                 self._lost(error)
 
     def _lost(self, error: Exception) -> None:
+        self._why_lost = str(error)
         if self._lost_at is None and not self._stopped.is_set():
             self._lost_at = time.monotonic()
             _log.warning("the watch of %s has ended: %s", self._kind.__name__, error)
