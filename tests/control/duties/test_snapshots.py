@@ -84,6 +84,17 @@ def test_a_clock_that_went_back_makes_a_snapshot_due_after_a_costly_one(
     assert len(known_snapshots(world, service)) == 3
 
 
+def test_servers_whose_clock_is_ahead_for_good_do_not_make_one_snapshot_due_after_the_other(world: World) -> None:
+    service = world.create()
+    behind = ScheduledSnapshots(replace(world.plane, clock=lambda: utc_now() - timedelta(seconds=30)))
+    counts = []
+    for _ in range(3):
+        behind.take_due()
+        world.worker.run_until_idle()
+        counts.append(len(known_snapshots(world, service)))
+    assert counts == [counts[0]] * 3
+
+
 def test_snapshots_that_somebody_waits_for_are_not_postponed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     service = world.create()
     take_costly(world, service, monkeypatch, 30.0)

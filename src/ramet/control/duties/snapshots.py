@@ -30,6 +30,7 @@ class ScheduledSnapshots:
     _written_before: dict[str, int] = field(default_factory=dict)
     _clock_ahead: float | None = None
     _clock_went_back: bool = False
+    _repeated: set[str] = field(default_factory=set)
     _faults: Faults = field(default_factory=lambda: Faults("snapshots"))
 
     def take_due(self) -> None:
@@ -43,6 +44,8 @@ class ScheduledSnapshots:
             return
         self._written_before, self._written = self._written, {}
         self._clock_went_back = self._has_clock_gone_back()
+        if self._clock_went_back:
+            self._repeated.clear()
         for service in serving_services(self.plane.store):
             if service.down_reason is None and service.storage_warning is None:
                 with self._faults.contained(service.id):
@@ -55,12 +58,22 @@ class ScheduledSnapshots:
         if last is None:
             return True
         written = written_bytes(self.plane, service, last)
-        if written is not None and (self._clock_went_back or last.taken_at > self.plane.clock() + _CLOCK_STEP):
+        if written is not None and self._occurs_again(service, last):
             return True  # the times from here on occur a second time: they get their own base backup
         if not written:
             return False
         self._written[service.id] = written
         return self._is_reason_enough(service, last, written) and not self._is_postponed(last)
+
+    def _occurs_again(self, service: Service, last: Snapshot) -> bool:
+        """Tell whether the clock was set back since a snapshot, now or while no process ran.
+
+        After one more snapshot it is not asked again: the host of a server may have a clock that is ahead for good.
+        """
+        is_ahead = last.taken_at > self.plane.clock() + _CLOCK_STEP and service.id not in self._repeated
+        if is_ahead:
+            self._repeated.add(service.id)
+        return self._clock_went_back or is_ahead
 
     def _is_reason_enough(self, service: Service, last: Snapshot, written: int) -> bool:
         due = settings_in_force(self.plane, service, last)
