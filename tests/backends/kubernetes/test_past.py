@@ -179,11 +179,11 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     positions = iter(
-        {"timeline": 1, "start_lsn": lsn, "end_lsn": lsn, "next_xid": 700, "size_bytes": 9, "at": at}
-        for lsn, at in (
-            ("0/2000028", "2026-01-01T00:00:01.000000Z"),
-            ("0/3000028", "2026-01-01T00:00:02.000000Z"),
-            ("0/4000028", "2026-01-01T00:09:00.000000Z"),
+        {"timeline": 1, "start_lsn": lsn, "end_lsn": lsn, "next_xid": xid, "size_bytes": 9, "at": at}
+        for lsn, xid, at in (
+            ("0/2000028", 700, "2026-01-01T00:00:01.000000Z"),
+            ("0/3000028", 701, "2026-01-01T00:00:02.000000Z"),
+            ("0/4000028", 702, "2026-01-01T00:09:00.000000Z"),
         )
     )
     monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
@@ -196,6 +196,7 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
     facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
     assert facts is not None
     assert (facts.taken_at.isoformat(), facts.end_lsn) == ("2026-01-01T00:00:02+00:00", "0/3000028")
+    assert facts.next_xid == 700, "what was committed while it was cut may be written since"
     for number in (1, 2, 3):
         world.archive(number)
     assert world.backend.restore.discard_wal(SHARED.service_id, facts) == 1, "it ends in segment 2 or 3"

@@ -17,6 +17,8 @@ _TAKE_SECONDS = 120.0
 # The controller of snapshots tries again what has failed.
 _FAILING_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
+# What may be committed while a snapshot is cut has to count as written since.
+_OF_BEFORE = ("start_lsn", "next_xid")
 
 
 def take(place: Place, owner_id: str, name: str, volume: str) -> VolumeSnapshot:
@@ -46,8 +48,8 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     facts = noted(cut)
     if facts is None:
         found = position(place, server, paused=paused)
-        begun_at = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
-        facts = {**found, "start_lsn": begun_at.get("start_lsn", found["start_lsn"]), "taken_at": found["at"]}
+        before = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
+        facts = {**found, **{key: before[key] for key in _OF_BEFORE if key in before}, "taken_at": found["at"]}
         note(place, name, facts)
     await_taken(place, name)
     return facts

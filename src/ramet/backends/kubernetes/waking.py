@@ -19,7 +19,7 @@ _STOP_SECONDS = 120.0
 _POSITION = """
 SELECT timeline_id, redo_lsn::text,
        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_database_size_sum.bytes, clock_timestamp()
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_database_size_sum.bytes, clock_timestamp()
 FROM pg_control_checkpoint(), (SELECT sum(pg_database_size(oid))::bigint AS bytes FROM pg_database) pg_database_size_sum
 """
 # The operator stops the pods of a Cluster that is not healthy only if it says that this has begun already.
