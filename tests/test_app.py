@@ -14,6 +14,7 @@ from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
+from ramet.followers.observation import Observing
 from ramet.settings import Settings, load_settings, make_data_dir
 
 
@@ -40,6 +41,17 @@ def test_a_data_directory_is_never_open_to_others(settings: Settings) -> None:
     settings.data_dir.chmod(0o777)
     make_data_dir(settings.data_dir)
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == (0o711 if os.geteuid() == 0 else 0o700)
+
+
+def test_ramet_starts_without_asking_the_sources_of_subscriptions(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Observing] = []
+    monkeypatch.setattr(Observing, "observe_subscriptions", asked.append)
+    runtime = wire(settings, open_store(settings), MemoryBackend())
+    runtime.schedule.perform_due()
+    runtime.close()
+    assert asked == []
 
 
 def test_work_that_was_accepted_before_a_restart_is_finished_after_it(settings: Settings) -> None:

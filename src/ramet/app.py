@@ -192,12 +192,13 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
     snapshot_seconds = min(_LOOK_SECONDS[settings.backend], plane.restore.snapshot_interval_seconds)
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
-    most_unasked = automatic_forks(settings, plane.backend.host.volume_type())
+    most_unasked, following = automatic_forks(settings, plane.backend.host.volume_type()), Observing(plane)
     return [
         *_catalogue_duty(settings, plane),
         Duty("clock", 60.0, trusted.watch),
         Duty("health", 1.0, Health(plane).inspect),
-        Duty("followers", 1.0, Observing(plane).observe),
+        Duty("followers", 1.0, following.observe_standbys),
+        Duty("subscriptions", 1.0, following.observe_subscriptions, at_start=False),
         Duty("upgrades", 60.0, Refresh(plane).apply),
         Duty("maintenance", 1.0, partial(maintain_servers, plane, trusted.now)),
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),

@@ -1,5 +1,6 @@
 """Following a database elsewhere over HTTP: the request, its dry run, its refusals, the lag, and the promotion."""
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from ramet.backends.interface.followers import HostFacts
+from ramet.backends.interface.subscriptions import SubscriptionState
+from ramet.backends.interface.values import Server
 from ramet.control.duties.sampling import Sampling
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
@@ -45,6 +48,28 @@ def test_a_service_that_follows_has_the_rows_and_the_lag_of_its_source(world: Wo
     following = found["metadata"]["following"]
     assert (following["source"], following["method"]) == ("replicator@db.example:5432/shop", "PHYSICAL")
     assert (following["lag_bytes"], following["lag_seconds"]) == (0, 0.0)
+
+
+def test_a_source_that_does_not_answer_delays_no_other_one(
+    world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (world.post(path_of(world), {**BODY, "method": "LOGICAL", "name": name}).json() for name in "ab")
+    world.work()
+    duty, observe, other_was_seen = Observing(world.plane), world.backend.subscriptions.observe, threading.Event()
+
+    def observed(server: Server) -> SubscriptionState:
+        if server.service_id == one["service_id"]:
+            assert other_was_seen.wait(20)
+        else:
+            other_was_seen.set()
+        return observe(server)
+
+    monkeypatch.setattr(world.backend.subscriptions, "observe", observed)
+    world.advance(timedelta(seconds=10))
+    duty.observe_standbys()
+    assert not other_was_seen.is_set()
+    duty.observe_subscriptions()
+    assert [world.look(each)["metadata"]["following"]["lag_bytes"] for each in (one, two)] == [0, 0]
 
 
 def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The relay hides channel binding from its clients, in whatever pieces the offer arrives."""
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -8,12 +9,14 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.host.certificates import open_authority
-from ramet.backends.local.sources import sources
+from ramet.backends.local.sources import relay, sources
 from ramet.backends.local.sources.relay import PORT, _Authentication, open_relay
+from ramet.backends.local.subscriptions.publisher import open_session
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 
@@ -47,6 +50,37 @@ def test_a_source_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         address = SourceAddress("127.0.0.1", silent.getsockname()[1], "shop", "app", "disable")
         with pytest.raises(Invalid, match=r"could not be examined: it did not answer within 0\.2 seconds"):
             sources.examine(address, Secret("x"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [(b"", "it did not answer within 0.3 seconds"), (b"D" + b"\x00\x01" * 50_000, "it answered with more than 0 MiB")],
+    ids=["silence", "a flood"],
+)
+def test_a_session_in_a_source_ends_whatever_the_source_does_once_it_has_logged_in(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, problem: str
+) -> None:
+    monkeypatch.setattr(relay, "_MOST_OF_A_SESSION", 50_000)
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(1000)
+            client.sendall(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")
+            client.recv(1000)
+            while answer:
+                client.sendall(answer)
+            client.recv(1)  # until the relay cuts it
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        address = SourceAddress("127.0.0.1", listener.getsockname()[1], "shop", "app", "disable")
+        seconds = 20.0 if answer else 0.3
+        with (
+            pytest.raises(psycopg.OperationalError, match=problem),
+            open_session(address, Secret("x"), seconds) as session,
+        ):
+            session.execute("SELECT 1")
 
 
 def test_a_client_that_speaks_after_the_session_tickets_of_tls_is_heard(tmp_path: Path) -> None:

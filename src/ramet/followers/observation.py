@@ -4,6 +4,8 @@ A standby that cannot catch up any more is copied again: the attempts are bounde
 """
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -22,29 +24,48 @@ from ramet.procedures.spec import submit
 from ramet.store import services
 
 _RECORD_EVERY = timedelta(seconds=5)
+_SOURCES_AT_ONCE = 8
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Observing:
-    """The duty."""
+    """The duties: one for standbys, which ask only servers here, and one for subscriptions, which ask their sources."""
 
     plane: Plane
     _faults: Faults = field(default_factory=lambda: Faults("followers"))
 
     def observe(self) -> None:
+        """Observe all as the two duties do."""
+        self.observe_standbys()
+        self.observe_subscriptions()
+
+    def observe_standbys(self) -> None:
         """Observe each standby that serves; record what changed, and how far behind it is every few seconds."""
-        for service in serving_services(self.plane.store):
-            if service.upstream is not None and self._is_due(service):
-                with self._faults.contained(service.id):
-                    found = self._observed(service)
-                    if found is not None and _is_news(service, found):
-                        self._record(service, found)
+        for service in self._followers():
+            if is_standby(service):
+                self._tend(service)
+
+    def observe_subscriptions(self) -> None:
+        """Observe each subscription, several at once: one whose source does not answer delays no other for long."""
+        due = [one for one in self._followers() if not is_standby(one) and self._is_due(one)]
+        with ThreadPoolExecutor(_SOURCES_AT_ONCE, "subscriptions") as threads:
+            for under_way in [threads.submit(copy_context().run, self._tend, one) for one in due]:
+                under_way.result()
+
+    def _followers(self) -> list[Service]:
+        return [service for service in serving_services(self.plane.store) if service.upstream is not None]
+
+    def _tend(self, service: Service) -> None:
+        with self._faults.contained(service.id):
+            found = self._observed(service)
+            if found is not None and _is_news(service, found):
+                self._record(service, found)
 
     def _is_due(self, service: Service) -> bool:
-        """Tell whether to observe a service now: a session in the source is opened for a subscription."""
+        """Tell whether to observe a subscription now: a session in its source is opened for that."""
         seen = service.following
-        return is_standby(service) or seen is None or self.plane.clock() - seen.observed_at >= _RECORD_EVERY
+        return seen is None or self.plane.clock() - seen.observed_at >= _RECORD_EVERY
 
     def _observed(self, service: Service) -> Following | None:
         if is_standby(service):

@@ -25,25 +25,34 @@ _SASL = 10
 _PLUS = b"SCRAM-SHA-256-PLUS\0"
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 _UNACKNOWLEDGED_MS = 120_000
+_MOST_OF_A_SESSION = 64 * 1024**2
 
 
 @dataclass
 class Relay:
-    """A relay that listens in `directory`. `received` counts the bytes from the source, of all its connections."""
+    """A relay that listens in `directory`. `received` counts the bytes from the source, of all its connections.
+
+    `problem` says by which limit it has cut them: nothing that a source answers, or does not, holds its clients up.
+    """
 
     source: SourceAddress
     directory: Path
     received: int = 0
     opened: set[socket.socket] = field(default_factory=set)
+    most_bytes: int | None = None
+    problem: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, size: int) -> None:
-        """Add to the bytes received."""
+        """Add to the bytes received; cut the connections when they are too many."""
         with self._lock:
             self.received += size
+        if self.most_bytes is not None and self.received > self.most_bytes:
+            self.cut(f"it answered with more than {self.most_bytes >> 20} MiB")
 
-    def cut(self) -> None:
+    def cut(self, problem: str | None = None) -> None:
         """Cut the open connections."""
+        self.problem = problem or self.problem  # first: the error of a session may come before this thread continues
         for one in list(self.opened):
             _cut(one)
 
@@ -69,6 +78,20 @@ def open_relay(source: SourceAddress, directory: Path, account: Account | None =
             acceptor.join()
             relay.cut()
             path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def open_short_relay(source: SourceAddress, directory: Path, seconds: float) -> Iterator[Relay]:
+    """Listen as `open_relay` does, for a session that ends within a time and reads no tables."""
+    with open_relay(source, directory) as relay:
+        relay.most_bytes = _MOST_OF_A_SESSION
+        limit = threading.Timer(seconds, relay.cut, (f"it did not answer within {seconds:g} seconds",))
+        limit.daemon = True
+        limit.start()
+        try:
+            yield relay
+        finally:
+            limit.cancel()
 
 
 def _accept(relay: Relay, listener: socket.socket) -> None:

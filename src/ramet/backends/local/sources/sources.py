@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from ramet.backends.local.server.read_only_storage import Room
 from ramet.backends.local.sources.copying import Import, directory_of, write_password
 from ramet.backends.local.sources.destination import destination_of
 from ramet.backends.local.sources.examine import read_facts
-from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.backends.local.sources.relay import PORT, open_short_relay
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool
@@ -32,6 +31,7 @@ from ramet.model.service_type import ServiceType
 _FETCHED, _LOADED = "fetched", "loaded"
 _EXAMINE_SECONDS = 20.0
 _MIB = 1024**2
+_MOST_CHARACTERS = 1000
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
 _SESSION = (
     "SET default_transaction_read_only = on",
@@ -126,15 +126,10 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
 
     Raises Invalid with the reason when it cannot be read.
     """
-    with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)) as relay:
-        is_late = threading.Event()
-
-        def give_up() -> None:
-            is_late.set()  # first: the error of the session may come before this thread continues
-            relay.cut()
-
-        limit = threading.Timer(_EXAMINE_SECONDS, give_up)
-        limit.start()
+    with (
+        tempfile.TemporaryDirectory(prefix="ramet-") as name,
+        open_short_relay(source, Path(name), _EXAMINE_SECONDS) as relay,
+    ):
         try:
             with psycopg.connect(
                 host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
@@ -145,14 +140,12 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
                     connection.execute(statement.encode())
                 yield connection, name
         except psycopg.Error as error:
-            late = f"it did not answer within {_EXAMINE_SECONDS:g} seconds"
-            words = late if is_late.is_set() else words_of(error)
+            words = relay.problem or words_of(error)
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
-        finally:
-            limit.cancel()
 
 
 def words_of(error: psycopg.Error) -> str:
-    """Return what the server said, without the path of our socket."""
-    text = error.diag.message_primary or str(error).strip().splitlines()[-1]
-    return text.partition("FATAL:  ")[2] or text
+    """Return what the server said, without the path of our socket, and not more than a reader wants."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = error.diag.message_primary or lines[-1]
+    return (text.partition("FATAL:  ")[2] or text)[:_MOST_CHARACTERS]

@@ -12,13 +12,14 @@ from psycopg import sql
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import PublisherFacts
 from ramet.backends.local.sources.examine import OWN_SCHEMA
-from ramet.backends.local.sources.relay import PORT, open_relay
+from ramet.backends.local.sources.relay import PORT, open_short_relay
 from ramet.backends.local.sql.connections import Connection, row, rows
 from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
 _MOST_NAMES = 200
 _END_SECONDS, _PAUSE_SECONDS = 15.0, 0.1
+SESSION_SECONDS = 90.0  # more than the longest statement may take
 _SETTINGS = "-c search_path=pg_catalog -c statement_timeout=60s -c lock_timeout=10s"
 # Amazon RDS lets its role replicate without the attribute.
 _BASIC = """
@@ -58,14 +59,20 @@ WHERE last_value IS NOT NULL AND schemaname !~ '^pg_' ORDER BY 1, 2
 
 
 @contextlib.contextmanager
-def open_session(source: SourceAddress, password: Secret) -> Iterator[Connection]:
-    """Open a session in a source, through a relay that speaks TLS. Raises psycopg.Error."""
-    with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_relay(source, Path(name)), psycopg.connect(
-        host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
-        sslmode="disable", gssencmode="disable", passfile="/nonexistent", client_encoding="UTF8",
-        application_name="ramet follow", connect_timeout=15, autocommit=True, options=_SETTINGS,
-    ) as connection:  # fmt: skip
-        yield connection
+def open_session(source: SourceAddress, password: Secret, seconds: float = SESSION_SECONDS) -> Iterator[Connection]:
+    """Open a session in a source, through a relay that speaks TLS and ends it after a time. Raises psycopg.Error."""
+    with tempfile.TemporaryDirectory(prefix="ramet-") as name, open_short_relay(source, Path(name), seconds) as relay:
+        try:
+            with psycopg.connect(
+                host=name, port=PORT, user=source.user, password=password.reveal(), dbname=source.database,
+                sslmode="disable", gssencmode="disable", passfile="/nonexistent", client_encoding="UTF8",
+                application_name="ramet follow", connect_timeout=15, autocommit=True, options=_SETTINGS,
+            ) as connection:  # fmt: skip
+                yield connection
+        except psycopg.OperationalError as error:
+            if relay.problem is None:
+                raise
+            raise psycopg.OperationalError(relay.problem) from error
 
 
 def read_facts(connection: Connection) -> PublisherFacts:

@@ -29,6 +29,8 @@ from ramet.model.upstream import own_slot
 _log = logging.getLogger(__name__)
 _PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
 _ASK_SECONDS = 0.2
+# A request waits for the first, and whatever else is observed for the second.
+_EXAMINE_SECONDS, _OBSERVE_SECONDS = 20.0, 10.0
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class LocalSubscriptions:
 
     def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
         try:
-            with open_session(source, password) as connection:
+            with open_session(source, password, _EXAMINE_SECONDS) as connection:
                 return read_facts(connection)
         except psycopg.Error as error:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words_of(error)) from error
@@ -85,7 +87,7 @@ class LocalSubscriptions:
         _, receives, failures = found
         kept = self._kept(paths)
         try:
-            with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
+            with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
                 lag, status = Publisher(source, name).lag()
         except psycopg.Error as error:
             return SubscriptionState(
