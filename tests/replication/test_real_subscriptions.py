@@ -31,6 +31,8 @@ CREATE TABLE events_of_2026 PARTITION OF events FOR VALUES FROM ('2026-01-01') T
 CREATE TABLE full_identity (n int, note text);
 ALTER TABLE full_identity REPLICA IDENTITY FULL;
 CREATE SEQUENCE never_used;
+CREATE SEQUENCE restarted;
+SELECT setval('restarted', 700, false);
 INSERT INTO customers (name) SELECT 'customer ' || n FROM generate_series(1, 200) n;
 INSERT INTO "Odd name" (customer, amount) SELECT n, n * 1.5 FROM generate_series(1, 200) n;
 INSERT INTO events SELECT '2026-03-01'::date + n, 'note ' || n FROM generate_series(1, 100) n;
@@ -143,13 +145,17 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
     state = follower.backend.subscriptions.observe(follower.server)
     assert (state.tables, state.copied_tables, state.problem) == (4, 4, None)
     assert state.lag_bytes is not None
-    follower.source.run(_CHANGES)
+    follower.source.run(_CHANGES + "CREATE TABLE made_later (id int PRIMARY KEY)")
+    problem = follower.backend.subscriptions.observe(follower.server).problem
+    assert "not replicated, as those that were made after the service: public.made_later." in str(problem)
     facts = follower.finish()
-    assert facts["sequences"] == 2
+    follower.source.run("DROP TABLE made_later")
+    assert (facts["sequences"], facts["not_replicated"]) == (4, ["public.made_later"])
     assert follower.has_all()
     with follower.session() as inside, follower.source.connect() as outside:
         last = "SELECT sequencename, last_value FROM pg_sequences ORDER BY 1"
         assert inside.execute(last).fetchall() == outside.execute(last).fetchall()
+        assert inside.execute("SELECT nextval('restarted')").fetchone() == (700,)
         inside.execute("INSERT INTO customers (name) VALUES ('the first one here')")
         assert inside.execute("SELECT count(subname) FROM pg_subscription").fetchone() == (0,)
         assert outside.execute(_SLOTS).fetchall() == []
@@ -261,19 +267,20 @@ def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_wha
 
 def test_what_speaks_against_a_source_is_read_before_anything_is_made(backend: LocalBackend, source: Source) -> None:
     source.run("CREATE TABLE keyless (n int)")
+    source.run("CREATE TABLE deferred (n int PRIMARY KEY DEFERRABLE)")
     source.run("CREATE UNLOGGED TABLE cache (n int PRIMARY KEY)")
     source.run(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD.reveal().replace(chr(39), chr(39) * 2)}'")
     address = address_of(source)
     facts = backend.subscriptions.examine(address, PASSWORD)
     assert (facts.major, facts.wal_level, facts.is_standby) == (source.installation.major, "logical", False)
     assert (facts.may_replicate, facts.may_publish, facts.not_owned) == (True, True, ())
-    assert (facts.without_identity, facts.unlogged) == (("public.keyless",), ("public.cache",))
+    assert (facts.without_identity, facts.unlogged) == (("public.deferred", "public.keyless"), ("public.cache",))
     facts = backend.subscriptions.examine(replace(address, user="reader"), PASSWORD)
     assert (facts.may_replicate, facts.may_publish) == (False, False)
     assert "public.customers" in facts.not_owned
     with pytest.raises(Invalid, match="password authentication failed"):
         backend.subscriptions.examine(address, Secret("another"))
-    source.run("DROP TABLE keyless, cache")
+    source.run("DROP TABLE keyless, deferred, cache")
     source.run("DROP ROLE reader")
 
 

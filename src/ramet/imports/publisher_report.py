@@ -50,7 +50,7 @@ def _tables(facts: PublisherFacts) -> Iterator[Finding]:
             f"{shown_names(facts.without_identity)} have no replica identity: while they are published, UPDATE and"
             " DELETE of their rows fail in the source"
         )
-        remedy = "Give them a primary key, or ALTER TABLE … REPLICA IDENTITY FULL."
+        remedy = "Give them a primary key that is not DEFERRABLE, or ALTER TABLE … REPLICA IDENTITY FULL."
         yield refused("tables without a primary key", message, remedy)
 
 

@@ -1,11 +1,14 @@
 """Services that receive the changes of a database elsewhere by logical replication, where only SQL is allowed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Progress, Server
 from ramet.model.passwords import Secret
+
+_SHOWN_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,16 @@ def missing_subscription(name: str) -> str:
     )
 
 
+def unpublished_tables(names: Sequence[str]) -> str:
+    """Return the problem of a service that does not receive these tables of its source."""
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return (
+        f"The source has tables that are not replicated, as those that were made after the service:"
+        f" {', '.join(names[:_SHOWN_NAMES])}{more}. Their rows are missing here: copy them after the promotion,"
+        " or follow the source with a new service."
+    )
+
+
 class Subscriptions(Protocol):
     """Subscriptions of servers here to databases elsewhere. The platform owns them, and tenants see no password."""
 
@@ -79,7 +92,8 @@ class Subscriptions(Protocol):
     def finish(self, server: Server, timeout_seconds: float) -> Progress:
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
-        The values of sequences are carried over before. Publication, slot and password are removed.
+        The values of sequences are carried over before, and the tables that were not replicated are named. Publication,
+        slot and password are removed.
         """
 
     def detach(self, server: Server) -> None:

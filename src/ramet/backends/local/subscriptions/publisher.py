@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -38,7 +39,7 @@ _OURS = f"""n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', '{OW
 _TABLES = f"""
 SELECT format('%I.%I', nspname, relname), pg_has_role(relowner, 'USAGE'), relpersistence = 'u',
     relkind = 'r' AND CASE relreplident WHEN 'f' THEN false WHEN 'n' THEN true
-        WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+        WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate)
         ELSE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END
 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND {_OURS} ORDER BY 1
@@ -47,15 +48,24 @@ _PUBLISHED = f"""
 SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND relpersistence = 'p' AND NOT relispartition AND {_OURS} ORDER BY 1, 2
 """  # noqa: S608 - all of it is ours
+# Made after the publication was, or taken out of it.
+_NOT_PUBLISHED = f"""
+SELECT format('%%I.%%I', nspname, relname) FROM pg_publication p, pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE pubname = %s AND relkind IN ('r', 'p') AND relpersistence = 'p' AND NOT relispartition AND {_OURS}
+    AND NOT EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND prrelid = c.oid)
+ORDER BY 1 LIMIT {_MOST_NAMES}
+"""  # noqa: S608 - all of it is ours
 _SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 _LAG = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
 WHERE slot_name = %s
 """
 _SEQUENCES = """
-SELECT schemaname, sequencename, last_value FROM pg_sequences
-WHERE last_value IS NOT NULL AND schemaname !~ '^pg_' ORDER BY 1, 2
+SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind = 'S' AND relpersistence <> 't' AND nspname !~ '^pg_' ORDER BY 1, 2
 """
+# pg_sequences shows no value for a sequence that was set without being used, as RESTART and setval(…, false) do.
+_VALUE = sql.SQL("SELECT last_value, is_called FROM {}")
 
 
 @contextlib.contextmanager
@@ -95,6 +105,15 @@ def read_facts(connection: Connection) -> PublisherFacts:
     )
 
 
+class SequenceValue(NamedTuple):
+    """A sequence with its last value, or the next one where it `is_called` no value yet."""
+
+    schema: str
+    name: str
+    last: int
+    is_called: bool
+
+
 @dataclass(frozen=True)
 class Publisher:
     """The publication and the slot of one service in a source; both have this name."""
@@ -119,6 +138,10 @@ class Publisher:
         row = self.connection.execute(_LAG, (self.name,)).fetchone()
         return (None, None) if row is None else (row[0], row[1])
 
+    def not_published(self) -> list[str]:
+        """Return the tables of the source that it does not publish."""
+        return [name for (name,) in self.connection.execute(_NOT_PUBLISHED, (self.name,)).fetchall()]
+
     def position(self) -> str:
         """Return the end of the source's WAL."""
         return str(self.connection.execute("SELECT pg_current_wal_lsn()").fetchall()[0][0])
@@ -128,10 +151,11 @@ class Publisher:
         query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
         return self.connection.execute(query, (lsn, self.name)).fetchone() == (True,)
 
-    def sequences(self) -> list[tuple[str, str, int]]:
-        """Return schema, name and last value of the sequences that were used."""
-        found = self.connection.execute(_SEQUENCES.encode()).fetchall()
-        return [(schema, name, last) for schema, name, last in found]
+    def sequences(self) -> list[SequenceValue]:
+        """Return the values of all sequences."""
+        names = self.connection.execute(_SEQUENCES.encode()).fetchall()
+        values = [self.connection.execute(_VALUE.format(sql.Identifier(*name))).fetchall() for name in names]
+        return [SequenceValue(*name, *value) for name, [value] in zip(names, values, strict=True)]
 
     def remove(self) -> None:
         """Drop both, if they exist, and end the session of a subscriber that still reads."""

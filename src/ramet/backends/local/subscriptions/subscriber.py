@@ -3,6 +3,7 @@
 That is so from PostgreSQL 16 on. Before, tenants' triggers and functions would run as the superuser.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg import sql
@@ -12,6 +13,7 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, Connection
+from ramet.backends.local.subscriptions.publisher import SequenceValue
 
 OLDEST_MAJOR = 16
 _TABLES = """
@@ -69,14 +71,14 @@ def copied(connection: Connection, name: str) -> tuple[int, int]:
     return tables, done
 
 
-def set_sequences(connection: Connection, sequences: list[tuple[str, str, int]]) -> int:
+def set_sequences(connection: Connection, sequences: Sequence[SequenceValue]) -> int:
     """Give sequences that exist here their values; return their number."""
     count = 0
-    for schema, name, last in sequences:
+    for schema, name, last, is_called in sequences:
         found = connection.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))", (schema, name))
         oid: Any = found.fetchall()[0][0]
         if oid is not None:
-            connection.execute("SELECT setval(%s::regclass, %s)", (oid, last))
+            connection.execute("SELECT setval(%s::regclass, %s, %s)", (oid, last, is_called))
             count += 1
     return count
 

@@ -11,7 +11,12 @@ import msgspec
 import psycopg
 
 from ramet.backends.interface.sources import SourceAddress
-from ramet.backends.interface.subscriptions import PublisherFacts, SubscriptionState, missing_subscription
+from ramet.backends.interface.subscriptions import (
+    PublisherFacts,
+    SubscriptionState,
+    missing_subscription,
+    unpublished_tables,
+)
 from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
@@ -88,7 +93,8 @@ class LocalSubscriptions:
         kept = self._kept(paths)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
-                lag, status = Publisher(source, name).lag()
+                publisher = Publisher(source, name)
+                (lag, status), missing = publisher.lag(), publisher.not_published()
         except psycopg.Error as error:
             return SubscriptionState(
                 tables, copied, None, f"The source {kept.source} cannot be reached: {words_of(error)}."
@@ -97,8 +103,10 @@ class LocalSubscriptions:
             return SubscriptionState(
                 tables, copied, None, f"The source has removed the WAL of the slot {name}: make the service again."
             )
-        problem = f"The subscription failed {failures} times: the log of the service says why."
-        return SubscriptionState(tables, copied, lag, problem if failures and not receives else None)
+        problem = unpublished_tables(missing) if missing else None
+        if failures and not receives:
+            problem = f"The subscription failed {failures} times: the log of the service says why."
+        return SubscriptionState(tables, copied, lag, problem)
 
     def finish(self, server: Server, timeout_seconds: float) -> Progress:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
@@ -115,12 +123,13 @@ class LocalSubscriptions:
                 if not self._await(paths, publisher, end, timeout_seconds):
                     lag, _ = publisher.lag()
                     return Progress(None, f"{lag} bytes behind the source")
+                missing = publisher.not_published()
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
         except psycopg.OperationalError as error:
             raise _unreachable(kept.source, error) from error
         shutil.rmtree(directory_of(paths))
-        return Progress({"end_lsn": end, "sequences": count})
+        return Progress({"end_lsn": end, "sequences": count, "not_replicated": missing})
 
     def detach(self, server: Server) -> None:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
