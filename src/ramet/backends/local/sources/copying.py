@@ -23,7 +23,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources import contents, relay, target
 from ramet.backends.local.sources.examine import OWN_SCHEMA
-from ramet.backends.local.sources.tools import Finished, Workplace, check, job_count
+from ramet.backends.local.sources.tools import Finished, Workplace, check, job_count, refused_statements
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
 from ramet.errors import Unavailable
@@ -119,8 +119,7 @@ class Import:
         with target.allowing_owners(self.paths, roles):
             self._load_list("objects", heard, owners=owners)
         if owners and divided.privileges:
-            ended = self._run_restore(["-L", str(self.directory / "privileges")])
-            problems += [line for line in ended.problems if "error: could not execute" in line]
+            problems += refused_statements(self._run_restore(["-L", str(self.directory / "privileges")]))
         self._load_list("refreshes", owners=owners)
         return problems
 

@@ -13,10 +13,13 @@ from ramet.backends.local.process.identity import processes_in
 from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
 
-_KEPT_LINES = 40
+_KEPT_LINES, _KEPT_LAST_LINES = 40, 4
 _SHOWN_CHARACTERS = 1500
 _END_SECONDS = 10.0
 _MOST_JOBS = 4
+# What pg_restore says at its end, and for each statement after it has lost its connection.
+_IGNORED = "errors ignored on restore"
+_LOST = ("no connection to the server", "server closed the connection", "FATAL:")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Workplace:
         ) as process:  # fmt: skip
             for line in process.stderr or ():
                 if _is_problem(line, problems):
-                    del problems[_KEPT_LINES:]
+                    del problems[_KEPT_LINES:-_KEPT_LAST_LINES]
                     problems.append(line.rstrip())
                 else:
                     heard(line)
@@ -69,6 +72,15 @@ def check(finished: Finished, code: str, message: str) -> None:
     if finished.status != 0:
         words = "\n".join(finished.problems)[:_SHOWN_CHARACTERS] or f"exit status {finished.status}"
         raise Failed(code, message, words)
+
+
+def refused_statements(finished: Finished) -> list[str]:
+    """Return what the server has refused of what a pg_restore went on after. Raises Failed unless it did all else."""
+    reached_end = finished.status == 0 or any(_IGNORED in line for line in finished.problems)
+    refused = [line for line in finished.problems if "error: could not execute" in line]
+    if not reached_end or any(words in line for line in finished.problems for words in _LOST):
+        check(Finished(finished.status or 1, finished.problems), "LOAD_FAILED", "pg_restore was interrupted")
+    return refused
 
 
 def job_count() -> int:
