@@ -3,7 +3,7 @@ CREATE ROLE app_owner;
 CREATE ROLE app_rw LOGIN PASSWORD 'secret of app_rw' CONNECTION LIMIT 7;
 CREATE ROLE reader NOINHERIT LOGIN;
 CREATE ROLE "Odd role" BYPASSRLS;
-GRANT app_rw TO reader;
+GRANT app_rw TO reader WITH ADMIN OPTION;
 ALTER ROLE app_rw SET statement_timeout = '45s';
 ALTER DATABASE shop SET search_path = app, "$user", public;
 ALTER ROLE app_rw IN DATABASE shop SET work_mem = '8MB';
@@ -41,6 +41,8 @@ COMMIT; -- what follows needs the deferred foreign key to be checked
 CREATE VIEW public.totals AS SELECT customer, sum(doubled) AS total FROM orders GROUP BY 1;
 ALTER VIEW public.totals OWNER TO reader;
 GRANT USAGE ON SCHEMA app TO reader;
+ALTER SCHEMA public OWNER TO app_owner;
+CREATE AGGREGATE app.product(numeric) (SFUNC = numeric_mul, STYPE = numeric, INITCOND = '1');
 GRANT SELECT ON orders, customers TO reader;
 GRANT UPDATE (tags) ON customers TO reader WITH GRANT OPTION;
 GRANT USAGE ON SEQUENCE orders_id_seq TO PUBLIC;

@@ -86,6 +86,8 @@ def programs() -> list[str]:
 @pytest.mark.timeout(600)
 def test_an_imported_database_is_what_pg_dump_says_of_its_source(ramet: Instance, source: Source) -> None:
     source.run(SCHEMA)
+    if source.installation.major >= 16:
+        source.run('GRANT app_owner TO "Odd role" WITH INHERIT FALSE')
     accepted = begin(ramet, source.url(sslmode="verify-full"), source)
     finish(ramet, accepted)
     with ramet.client() as client:
@@ -97,7 +99,10 @@ def test_an_imported_database_is_what_pg_dump_says_of_its_source(ramet: Instance
             "SELECT rolname FROM pg_roles WHERE rolcanlogin AND rolname !~ '^(pg_|ramet)'"
         ).fetchall() == [("tsdbadmin",)]
         assert service.execute("SHOW search_path").fetchone() == ('app, "$user", public',)
-        assert service.execute("SELECT pg_has_role('reader', 'app_rw', 'MEMBER')").fetchone() == (True,)
+        assert service.execute("SELECT pg_has_role('reader', 'app_rw', 'MEMBER WITH ADMIN OPTION')").fetchone() == (
+            True,
+        )
+        assert service.execute("SELECT pg_has_role('Odd role', 'app_owner', 'USAGE')").fetchone() == (False,)
         assert service.execute("SELECT count(*) FROM pg_stats WHERE tablename = 'orders'").fetchone() != (0,)
         assert service.execute(_OWNED_BY_THE_PLATFORM).fetchone() == (0,)
         service.execute("INSERT INTO app.customers (name) VALUES ('new')")

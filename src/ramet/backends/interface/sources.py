@@ -32,6 +32,16 @@ class SourceAddress:
 
 
 @dataclass(frozen=True)
+class MembershipOptions:
+    """How a role is a member of another one; None where the source is older than PostgreSQL 16, which has these."""
+
+    role: str
+    is_admin: bool = False
+    inherits: bool | None = None
+    may_set: bool | None = None
+
+
+@dataclass(frozen=True)
 class SourceRole:
     """A role that a database depends on. `settings` are of the form name=value; `member_of` are names of roles."""
 
@@ -46,6 +56,7 @@ class SourceRole:
     connection_limit: int = -1
     settings: tuple[str, ...] = ()
     member_of: tuple[str, ...] = ()
+    membership_options: tuple[MembershipOptions, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ramet.backends.interface.sources import (
     Locale,
+    MembershipOptions,
     SourceExtension,
     SourceFacts,
     SourcePublication,
@@ -34,6 +35,9 @@ SELECT r.oid, rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolinh
     rolconnlimit, rolconfig, ARRAY(SELECT roleid FROM pg_auth_members m WHERE m.member = r.oid)
 FROM pg_roles r
 """
+# Several roles may have granted the same membership, and the options of all count.
+_OPTIONS = "SELECT member, roleid, bool_or(admin_option), {} FROM pg_auth_members GROUP BY 1, 2"
+_OPTIONS_SINCE_16 = "bool_or(inherit_option), bool_or(set_option)"
 _DEPENDED_ON = """
 SELECT DISTINCT refobjid FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass
 AND (dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) OR dbid = 0
@@ -66,10 +70,12 @@ _NAMES: dict[str, str] = {
     "other_databases": """SELECT datname FROM pg_database
         WHERE NOT datistemplate AND datname NOT IN (current_database(), 'postgres') ORDER BY 1""",
 }
+# Any role makes aggregates, though their language is internal.
 _FOR_SUPERUSERS = f"""
 SELECT 'function in language ' || lanname, format('%I.%I', nspname, proname) FROM pg_proc o
     JOIN pg_namespace n ON n.oid = pronamespace JOIN pg_language l ON l.oid = prolang
     WHERE NOT lanpltrusted AND lanname <> 'sql' AND {_OURS.format(catalog="pg_proc")}
+    AND NOT EXISTS (SELECT FROM pg_aggregate WHERE aggfnoid = o.oid)
 UNION ALL SELECT 'base type', format('%I.%I', nspname, typname) FROM pg_type o JOIN pg_namespace n
     ON n.oid = typnamespace WHERE typtype = 'b' AND typelem = 0 AND {_OURS.format(catalog="pg_type")}
 UNION ALL SELECT 'operator class', format('%I.%I', nspname, opcname) FROM pg_opclass o JOIN pg_namespace n
@@ -120,7 +126,7 @@ def read_facts(connection: Connection) -> SourceFacts:
         large_object_count=large_objects,
         bootstrap_role=bootstrap,
         bootstrap_owns=relations.owned_by_bootstrap,
-        roles=_roles(connection),
+        roles=_roles(connection, major),
         extensions=_extensions(connection),
         publications=_publications(connection, major),
         for_superusers=tuple((kind, name) for kind, name in rows(connection, _FOR_SUPERUSERS)),
@@ -152,7 +158,7 @@ def _locale(connection: Connection, major: int, encoding: str, collate: str, cty
     return Locale(encoding, _PROVIDERS.get(provider, provider), collate, ctype, name, rules)
 
 
-def _roles(connection: Connection) -> tuple[SourceRole, ...]:
+def _roles(connection: Connection, major: int) -> tuple[SourceRole, ...]:
     """Return the roles that the database depends on, with those that they are members of, and their members."""
     found = {row[0]: row for row in rows(connection, _ROLES)}
     wanted = {oid for (oid,) in rows(connection, _DEPENDED_ON)}
@@ -162,11 +168,15 @@ def _roles(connection: Connection) -> tuple[SourceRole, ...]:
         above = (set(found[waiting.pop()][-1]) & found.keys()) - wanted
         waiting += above
         wanted |= above
-    made = [_role(row, found) for oid, row in found.items() if oid in wanted]
+    options: dict[int, list[MembershipOptions]] = {oid: [] for oid in wanted}
+    for member, oid, *words in rows(connection, _OPTIONS.format(_OPTIONS_SINCE_16 if major >= 16 else "NULL, NULL")):
+        if member in wanted and oid in found:
+            options[member].append(MembershipOptions(found[oid][1], *words))
+    made = [_role(row, found, tuple(options[oid])) for oid, row in found.items() if oid in wanted]
     return tuple(sorted((one for one in made if not one.name.startswith("pg_")), key=lambda one: one.name))
 
 
-def _role(row: Sequence[Any], found: dict[int, tuple[Any, ...]]) -> SourceRole:
+def _role(row: Sequence[Any], found: dict[int, tuple[Any, ...]], options: tuple[MembershipOptions, ...]) -> SourceRole:
     _, name, login, superuser, creates_roles, creates_databases, inherits, replicates, bypasses, limit, config, of = row
     return SourceRole(
         name=name,
@@ -180,6 +190,7 @@ def _role(row: Sequence[Any], found: dict[int, tuple[Any, ...]]) -> SourceRole:
         connection_limit=limit,
         settings=tuple(config or ()),
         member_of=tuple(sorted(found[oid][1] for oid in of if oid in found)),
+        membership_options=options,
     )
 
 

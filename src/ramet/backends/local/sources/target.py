@@ -107,7 +107,8 @@ def make_roles(connection: Connection, facts: SourceFacts, *, owners: bool) -> l
     for role in roles:
         for group in role.member_of:
             if group in grantable and group != facts.bootstrap_role:
-                problems += _attempt(connection, "GRANT {} TO {}", group, role.name)
+                options = _membership_options(role, group, connection.info.server_version)
+                problems += _attempt(connection, f"GRANT {{}} TO {{}}{options}", group, role.name)
     if owners and _is_mapped(facts):  # until the end it owns what the superuser did, who may use everything
         for role in roles:
             if role.name != facts.bootstrap_role:
@@ -132,18 +133,19 @@ def make_extensions(instances: Instances, server: Server, facts: SourceFacts) ->
 def allowing_owners(paths: ServicePaths, roles: Sequence[SourceRole]) -> Iterator[None]:
     """Let roles become owners of objects in all schemas: PostgreSQL asks new owners for the right to create."""
     with connections.connect(paths, DATABASE) as connection:
-        schemas = [(name, owner) for name, owner in connection.execute(_SCHEMAS).fetchall()]
+        schemas = [name for name, _ in connection.execute(_SCHEMAS).fetchall()]
     _allow(paths, "GRANT", "TO", roles, schemas)
     yield
     _allow(paths, "REVOKE", "FROM", roles, schemas)
 
 
 def _allow(
-    paths: ServicePaths, verb: str, preposition: str, roles: Sequence[SourceRole], schemas: Sequence[tuple[str, str]]
+    paths: ServicePaths, verb: str, preposition: str, roles: Sequence[SourceRole], schemas: Sequence[str]
 ) -> None:
     with connections.connect(paths, DATABASE, statement_timeout=_LONG) as connection, connection.transaction():
+        owners = dict(connection.execute(_SCHEMAS).fetchall())  # a role may have become one, and keeps its rights then
         for role in roles:
-            for schema in (name for name, owner in schemas if owner != role.name):
+            for schema in (name for name in schemas if owners.get(name, role.name) != role.name):
                 connections.run(
                     connection, f"{verb} CREATE, USAGE ON SCHEMA {{}} {preposition} {{}}", schema, role.name
                 )
@@ -195,6 +197,18 @@ def _attributes(role: SourceRole) -> str:
     words += ["CREATEDB"] * (role.creates_databases and not role.is_superuser)
     words += ["CREATEROLE"] * (role.creates_roles and not role.is_superuser)
     return " ".join(words)
+
+
+def _membership_options(role: SourceRole, group: str, server_version: int) -> str:
+    """Return the options of a membership that are not those of every GRANT."""
+    found = next((one for one in role.membership_options if one.role == group), None)
+    if found is None:
+        return ""
+    words = ["ADMIN OPTION"] * found.is_admin
+    if server_version >= 160000:
+        given = (("INHERIT", found.inherits), ("SET", found.may_set))
+        words += [f"{name} {'TRUE' if value else 'FALSE'}" for name, value in given if value is not None]
+    return f" WITH {', '.join(words)}" if words else ""
 
 
 def _is_mapped(facts: SourceFacts) -> bool:
