@@ -50,6 +50,15 @@ def test_a_service_is_at_the_other_ramet_with_its_rows_and_stays_here_paused(pai
     assert pair.here.backend.volumes[service.id].copied_by is None
 
 
+def test_unlogged_tables_which_the_copy_has_without_rows_are_noted(pair: Pair) -> None:
+    service = pair.service()
+    pair.here.backend.volumes[service.id].unlogged[:] = ["tsdb.sessions", "tsdb.cache"]
+    move_id = pair.request(service)
+    pair.work()
+    (note,) = shown(pair, move_id).notes
+    assert note.startswith("Unlogged tables are empty there: tsdb.sessions, tsdb.cache.")
+
+
 STEPS = (
     "check", "admit", "follow", "catch_up", "claim", "settle", "stop", "drain", "promote", "equip", "end",
 )  # fmt: skip

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.timeout(900)
 _ROLE = """
 CREATE ROLE app LOGIN PASSWORD 'of the app';
 CREATE TABLE notes (n int);
+CREATE UNLOGGED TABLE sessions (n int);
 GRANT SELECT ON notes TO app;
 """
 
@@ -35,6 +36,7 @@ def test_a_service_that_is_written_to_moves_and_moves_back(ramets: tuple[Instanc
         moved = under_load(here, there, made.service_id, made.endpoint, password, tmp_path / "first")
         kept, at = client.get_service(made.service_id), moved.endpoint
         assert (kept.name, kept.paused) == (moved.kept_as, True)
+        assert any(note.startswith("Unlogged tables are empty there: tsdb.public.sessions.") for note in moved.notes)
         assert at is not None
         found = other.get_service(str(moved.target_service_id))
         assert (found.name, found.metadata.environment, found.metadata.following) == ("shop", Environment.PROD, None)

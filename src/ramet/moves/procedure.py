@@ -55,6 +55,7 @@ _PAUSE_SECONDS = 1.0
 _DRAIN_WITHIN = timedelta(seconds=30)
 _EQUIP_WITHIN = timedelta(seconds=120)
 _MOST_ATTEMPTS_TO_DELETE = 60
+_EMPTY = "Unlogged tables are empty there: {}. The service that stays here has their rows."
 
 
 def _nowhere(address: Address) -> AbstractContextManager[Destination]:
@@ -120,7 +121,9 @@ class Move(Steps):
                 raise Unavailable("SERVICE_BUSY", f"Service {work.subject} has just begun to change")
             services.update_service(tx, work.subject, operation_id=work.operation_id)
 
-        return Next("settle", changes=record)
+        unlogged = self.tools.backend.replication.unlogged_tables(self.tools.server(work))
+        notes = (_EMPTY.format(", ".join(unlogged)),) if unlogged else ()
+        return Next("settle", replace(work.state, notes=notes), changes=record)
 
     def settle(self, work: Work[MoveState]) -> Outcome:
         return await_settled(self.tools, work) or Next("stop", replace(work.state, stopped_at=self.tools.clock()))
@@ -180,7 +183,7 @@ class Move(Steps):
             if self.tools.clock() - work.step_started_at < _EQUIP_WITHIN:
                 return Wait(_PAUSE_SECONDS, str(error))
             notes = [f"Its settings may not be complete: {error}"]
-        return Next("end", replace(work.state, notes=tuple(notes)))
+        return Next("end", replace(work.state, notes=(*work.state.notes, *notes)))
 
     def end(self, work: Work[MoveState]) -> Outcome:
         self.tools.backend.replication.refuse_copy(self.tools.server(work))

@@ -82,3 +82,6 @@ class Replication(Protocol):
 
         None: it was not shut down in order, so that nobody can tell whether a copy has all of it.
         """
+
+    def unlogged_tables(self, server: Server) -> list[str]:
+        """Return the unlogged tables of a serving server, whose rows a copy that streams does not have."""

@@ -12,6 +12,7 @@ from ramet.backends.kubernetes.manifests import is_address
 from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.local.replication import LIMIT, SLOTS, mark_of
 from ramet.backends.local.sql import mover, roles
+from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
 
@@ -64,6 +65,10 @@ class KubernetesReplication:
 
     def end_lsn(self, server: Server) -> str | None:
         return departures.end_lsn(self.place, server)
+
+    def unlogged_tables(self, server: Server) -> list[str]:
+        self.place.check_runs(server)
+        return unlogged_tables(self.place.paths(server))
 
     def trust(self, server: Server) -> Trust | None:
         """Return the authority of the Cluster. Its certificates have names only, no addresses."""

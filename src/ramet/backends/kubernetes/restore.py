@@ -21,20 +21,15 @@ from ramet.backends.kubernetes.site import Forks
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.jobs import Jobs, cpu_count
-from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.each_database import in_each
 from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.errors import Invalid, Unavailable
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
 
-_SHOWN_TABLES = 100
 _COPIED = "The copy of the parent by pg_basebackup was complete, and PostgreSQL recovered from it."
 _ATOMIC = "The snapshot of the volume of the parent's primary was complete, and PostgreSQL recovered from it."
 _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only the times of snapshots can be restored"
-_UNLOGGED = (
-    "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm') ORDER BY 1 LIMIT 100"
-)
 
 
 @dataclass(frozen=True)
@@ -169,13 +164,9 @@ class KubernetesRestore:
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return the unlogged tables; and remove the snapshot that the fork was made from, if it was."""
         self.place.check_runs(child)
-        paths = self.place.paths(child)
-        with connections.connect_inside(paths) as connection:
-            found = in_each(paths, connection, connections.tenant_databases(connection), _unlogged)
+        found = unlogged_tables(self.place.paths(child))
         self.place.api.delete(VolumeSnapshot, names.seed_name(child.service_id))
-        return {
-            "unlogged_tables": [f"{name}.{table}" for name, each in found.items() for table in each][:_SHOWN_TABLES]
-        }
+        return {"unlogged_tables": found}
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         return self._run(server, "analyze", partial(collect, self.place.paths(server), Allowance()), timeout_seconds)
@@ -241,10 +232,6 @@ class KubernetesRestore:
 def _noted(volume: Volume | None) -> dict[str, Any] | None:
     text = None if volume is None else volume.metadata.annotations.get(names.FACTS_ANNOTATION)
     return None if text is None else dict(json.loads(text))
-
-
-def _unlogged(connection: connections.Connection) -> list[str]:
-    return [str(name) for (name,) in connection.execute(_UNLOGGED).fetchall()]
 
 
 def _no_past() -> Invalid:

@@ -14,6 +14,7 @@ from ramet.backends.local.server import copies
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, mover, roles
 from ramet.backends.local.sql.mover import MOVER_ROLE
+from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
@@ -107,6 +108,9 @@ class LocalReplication:
         program = self.instances.installations.of(server.pg_major).program("pg_controldata")
         control = read_control_data(program, self.instances.paths(server.service_id).data)
         return control.checkpoint_lsn if control.is_clean else None
+
+    def unlogged_tables(self, server: Server) -> list[str]:
+        return unlogged_tables(self.instances.paths(server.service_id))
 
     def _change(self, paths: ServicePaths, config: Callable[[str], str], hba: Callable[[str], str]) -> None:
         """Change postgresql.conf and pg_hba.conf of a running server, which may be open or closed."""

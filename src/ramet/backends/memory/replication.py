@@ -52,3 +52,7 @@ class MemoryReplication(MemoryPart):
         """Count the rows of a stopped server."""
         volume = self._memory.volume(server.service_id)
         return None if volume.running else f"0/{len(volume.rows):X}"
+
+    def unlogged_tables(self, server: Server) -> list[str]:
+        """Return those that a test has named."""
+        return list(self._memory.running(server.service_id).unlogged)

@@ -55,6 +55,7 @@ class Volume:
     archive_delay: str | None = None
     held: bool = False
     slots: set[str] = field(default_factory=set)
+    unlogged: list[str] = field(default_factory=list)
     copied_by: Secret | None = None
     replicates: bool = False
     logins: dict[str, bool] = field(default_factory=dict)

@@ -5,16 +5,12 @@ from typing import Any
 from ramet.backends.interface.values import Capture
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
-from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.each_database import in_each
-from ramet.backends.local.sql.raw_names import shown
+from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.boundary import cut_at_lsn
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between
 from ramet.machine.installation import Installation
-
-_SHOWN_TABLES = 100
 
 
 def examine(
@@ -24,25 +20,10 @@ def examine(
 
     The end is read from the parent's WAL, if it still exists: the next commit may be known only now.
     """
-    found: dict[str, Any] = {"unlogged_tables": _unlogged_tables(child)}
+    found: dict[str, Any] = {"unlogged_tables": unlogged_tables(child)}
     if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
         found["cut"] = _cut(driver, installation, parent, capture)
     return found
-
-
-def _unlogged_tables(paths: ServicePaths) -> list[str]:
-    with connections.connect_inside(paths) as connection:
-        found = in_each(paths, connection, connections.tenant_databases(connection), _unlogged_tables_of)
-    return [shown(f"{database}.{table}") for database, tables in found.items() for table in tables][:_SHOWN_TABLES]
-
-
-def _unlogged_tables_of(connection: connections.Connection) -> list[str]:
-    rows = connection.execute(
-        "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind IN ('r', 'm')"
-        " ORDER BY 1 LIMIT %s",
-        (_SHOWN_TABLES,),
-    ).fetchall()
-    return [row[0] for row in rows]
 
 
 def _cut(driver: Driver, installation: Installation, parent: ServicePaths, capture: Capture) -> dict[str, Any]:
