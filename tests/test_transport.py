@@ -5,14 +5,18 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from ramet.client import ApiError, Client, TimedOut
+from ramet.client import ApiError, Client, TimedOut, elsewhere
+from ramet.client.http_connection import Limits
 from ramet.client.transport import HttpTransport, checked_address, verification
 from ramet.errors import Invalid, Unavailable
+from ramet.model.passwords import Secret
+from ramet.moves.destination import Address
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
 
@@ -49,6 +53,35 @@ def answer_once(connection: socket.socket) -> None:
 def test_a_connection_serves_one_request_after_the_other() -> None:
     with server(answer_twice) as address, closing(HttpTransport(address, 30)) as transport:
         assert [transport.request("GET", "/x", None, {}).content for _ in range(2)] == [b"[]", b"[]"]
+
+
+def drip(connection: socket.socket) -> None:
+    """Answer so slowly that each wait is short, and the response has no end."""
+    with suppress(OSError):
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+
+def flood(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            connection.sendall(b"1000\r\n" + b"x" * 0x1000 + b"\r\n")
+
+
+@pytest.mark.parametrize("answer", [drip, flood])
+def test_another_ramet_holds_no_step_up_whatever_it_sends(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[[socket.socket], None]
+) -> None:
+    monkeypatch.setattr(elsewhere, "_LIMITS", Limits(seconds=0.2, size_bytes=100_000))
+    with server(answer) as address:
+        there = Address(address, "project", "public", Secret("secret"))
+        with pytest.raises(Unavailable), elsewhere.open_elsewhere(there) as opened:
+            opened.look("abcdefghij")
 
 
 def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:

@@ -11,6 +11,8 @@ from msgspec import UNSET
 
 from ramet.client import ApiError, Client, Keeping
 from ramet.client.errors import TimedOut
+from ramet.client.http_connection import Limits
+from ramet.client.transport import HttpTransport
 from ramet.errors import Error, Failed, Unavailable
 from ramet.model.rights import Role
 from ramet.model.status import Status
@@ -21,6 +23,8 @@ from ramet.moves.destination import Address, Belongings, Seen, Source
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _NOT_FOUND = 404
 _TIMEOUT_SECONDS = 30.0
+# A step holds one of few threads meanwhile, and who names the other Ramet may have made it.
+_LIMITS = Limits(seconds=60.0, size_bytes=16 * 1024**2)
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def open_elsewhere(address: Address) -> Iterator[Elsewhere]:
             address.public_key,
             address.secret_key,
             ca=address.authority,
-            timeout_seconds=_TIMEOUT_SECONDS,
+            transport=HttpTransport(address.url, _TIMEOUT_SECONDS, address.authority, _LIMITS),
         ) as client:
             yield Elsewhere(client)
     except (ApiError, TimedOut) as error:

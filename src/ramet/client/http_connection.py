@@ -6,6 +6,7 @@ The client of the standard library imports TLS and mail, which takes longer than
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,16 @@ class Answer(Struct, frozen=True):
         return self.content.decode(errors="replace")
 
 
+class Limits(Struct, frozen=True):
+    """How long a response may take, and how large it may be, whatever the server sends; None: as it likes."""
+
+    seconds: float | None = None
+    size_bytes: int | None = None
+
+
+UNLIMITED = Limits()
+
+
 class BadAnswer(ConnectionError):
     """The server sent no complete response of HTTP."""
 
@@ -38,9 +49,12 @@ class BadAnswer(ConnectionError):
 class HttpConnection:
     """A connection that is open until `close`. For one thread at a time."""
 
-    def __init__(self, host: str, port: int, timeout_seconds: float, tls: SSLContext | None) -> None:
-        """Connect. Raises OSError."""
+    def __init__(
+        self, host: str, port: int, timeout_seconds: float, tls: SSLContext | None, limits: Limits = UNLIMITED
+    ) -> None:
+        """Connect. `timeout_seconds` is for each wait. Raises OSError."""
         self.keeps_open = True
+        self._limits = limits
         # Python imports what encodes IDNA for each name of the type str.
         name = host.encode() if host.isascii() else host
         self.sock = socket.create_connection((name, port), timeout_seconds)  # type: ignore[arg-type]
@@ -61,11 +75,22 @@ class HttpConnection:
         if body is not None or method != "GET":
             lines.append(f"Content-Length: {len(body or b'')}")
         self.sock.sendall("\r\n".join((*lines, "", "")).encode("ascii") + (body or b""))
-        response = _Response()
+        response, begun, size_bytes = _Response(), time.monotonic(), 0
         while response.answer is None:
-            response.feed(self.sock.recv(_READ_BYTES))
+            received = self.sock.recv(_READ_BYTES)
+            size_bytes += len(received)
+            self._check(time.monotonic() - begun, size_bytes)
+            response.feed(received)
         self.keeps_open = response.keeps_open
         return response.answer
+
+    def _check(self, seconds: float, size_bytes: int) -> None:
+        """Raise TimeoutError for a response that takes too long, and BadAnswer for one that is too large."""
+        limits = self._limits
+        if limits.seconds is not None and seconds > limits.seconds:
+            raise TimeoutError(f"The response took longer than {limits.seconds:g} seconds")
+        if limits.size_bytes is not None and size_bytes > limits.size_bytes:
+            raise BadAnswer(f"The response has more than {limits.size_bytes} bytes")
 
     def close(self) -> None:
         """Close the connection."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult, urlsplit
 
-from ramet.client.http_connection import Answer, HttpConnection
+from ramet.client.http_connection import UNLIMITED, Answer, HttpConnection, Limits
 from ramet.errors import Invalid
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ class Transport(Protocol):
 class HttpTransport:
     """Each request takes a connection for itself, and leaves it open for the next one."""
 
-    def __init__(self, base_url: str, timeout_seconds: float, ca: str = "") -> None:
+    def __init__(self, base_url: str, timeout_seconds: float, ca: str = "", limits: Limits = UNLIMITED) -> None:
         """`ca` is the authority to verify the server with, as PEM; by default those that browsers know."""
+        self._limits = limits
         self._address = urlsplit(checked_address(base_url))
         self._timeout_seconds = timeout_seconds
         self._tls = verification(ca) if self._address.scheme == "https" else None
@@ -70,7 +71,7 @@ class HttpTransport:
                 return connection
             connection.close()
         host, port = self._address.hostname or "", self._address.port or _PORTS[self._address.scheme]
-        return HttpConnection(host, port, self._timeout_seconds, self._tls)
+        return HttpConnection(host, port, self._timeout_seconds, self._tls, self._limits)
 
 
 def _was_closed(connection: HttpConnection) -> bool:
