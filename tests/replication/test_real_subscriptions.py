@@ -237,6 +237,21 @@ def test_the_follower_continues_after_a_restart_and_after_the_renewal_of_a_relea
     eventually(follower.has_all, "the changes")
 
 
+def test_a_promotion_that_cannot_end_says_the_same_whatever_the_source_writes(follower: Follower) -> None:
+    """Otherwise it would count as progress, and never be given up."""
+    with follower.session() as inside:
+        inside.execute("INSERT INTO customers (id, name) VALUES (90001, 'here')")
+    follower.source.run("INSERT INTO customers (id, name) VALUES (90001, 'there')")
+
+    def said() -> str:
+        follower.source.run("INSERT INTO full_identity VALUES (77)")
+        return follower.backend.subscriptions.finish(follower.server, 0.1).progress
+
+    eventually(lambda: "The subscription has failed" in said(), "the failure")
+    assert said() == said()
+    follower.source.run("DELETE FROM customers WHERE id = 90001")
+
+
 def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
     name = name_of(follower.server.service_id)
     follower.backend.servers.stop(follower.server)

@@ -64,6 +64,10 @@ _SEQUENCES = """
 SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind = 'S' AND relpersistence <> 't' AND nspname !~ '^pg_' ORDER BY 1, 2
 """
+_LEFT = """
+SELECT greatest(0, pg_wal_lsn_diff(%s::pg_lsn, confirmed_flush_lsn))::int8 FROM pg_replication_slots
+WHERE slot_name = %s
+"""
 # pg_sequences shows no value for a sequence that was set without being used, as RESTART and setval(…, false) do.
 _VALUE = sql.SQL("SELECT last_value, is_called FROM {}")
 
@@ -150,6 +154,11 @@ class Publisher:
         """Tell whether the subscriber has applied all before a position."""
         query = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
         return self.connection.execute(query, (lsn, self.name)).fetchone() == (True,)
+
+    def bytes_until(self, lsn: str) -> int | None:
+        """Return how much WAL before a position the subscriber has not applied; None: there is no slot."""
+        row = self.connection.execute(_LEFT, (lsn, self.name)).fetchone()
+        return None if row is None else row[0]
 
     def sequences(self) -> list[SequenceValue]:
         """Return the values of all sequences."""

@@ -4,7 +4,7 @@ That is so from PostgreSQL 16 on. Before, tenants' triggers and functions would 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -21,9 +21,10 @@ SELECT count(*), count(*) FILTER (WHERE srsubstate = 'r') FROM pg_subscription_r
 JOIN pg_subscription s ON s.oid = r.srsubid WHERE subname = %s
 """
 _WORKER = """
-SELECT subenabled, EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.relid IS NULL
+SELECT EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.relid IS NULL
         AND w.pid IS NOT NULL AND w.latest_end_lsn IS NOT NULL),
-    coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats t WHERE t.subid = s.oid), 0)
+    EXISTS (SELECT FROM pg_stat_subscription_stats t WHERE t.subid = s.oid AND apply_error_count > 0),
+    EXISTS (SELECT FROM pg_stat_subscription_stats t WHERE t.subid = s.oid AND sync_error_count > 0)
 FROM pg_subscription s WHERE subname = %s
 """
 
@@ -59,10 +60,18 @@ def create(paths: ServicePaths, name: str, conninfo: str) -> None:
             connection.execute(command.format(**names))
 
 
-def state(connection: Connection, name: str) -> tuple[bool, bool, int] | None:
-    """Return whether a subscription is enabled, whether it receives, and how often it failed; None: there is none."""
+class SubscriptionHealth(NamedTuple):
+    """Whether a subscription receives, and whether applying changes and copying tables have failed since it began."""
+
+    receives: bool
+    apply_failed: bool
+    copy_failed: bool
+
+
+def state(connection: Connection, name: str) -> SubscriptionHealth | None:
+    """Return how a subscription is; None: there is none."""
     row = connection.execute(_WORKER, (name,)).fetchone()
-    return None if row is None else (row[0], row[1], row[2])
+    return None if row is None else SubscriptionHealth(*row)
 
 
 def copied(connection: Connection, name: str) -> tuple[int, int]:

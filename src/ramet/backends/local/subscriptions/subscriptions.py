@@ -34,6 +34,10 @@ from ramet.model.upstream import own_slot
 _log = logging.getLogger(__name__)
 _PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
 _ASK_SECONDS = 0.2
+# Without a number: a step that waits is given up when what it says stays the same.
+_FAILS = "The subscription fails again and again: the log of the service says why."
+_HAS_FAILED = ". The subscription has failed: if this does not go on, the log of the service says why"
+_NOT_COPIED = "A table cannot be copied: the log of the service says why. That is tried again every few seconds."
 # A request waits for the first, and whatever else is observed for the second.
 _EXAMINE_SECONDS, _OBSERVE_SECONDS = 20.0, 10.0
 
@@ -89,7 +93,6 @@ class LocalSubscriptions:
             found, (tables, copied) = subscriber.state(connection, name), subscriber.copied(connection, name)
         if found is None:
             return SubscriptionState(tables, copied, None, missing_subscription(name))
-        _, receives, failures = found
         kept = self._kept(paths)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
@@ -104,8 +107,10 @@ class LocalSubscriptions:
                 tables, copied, None, f"The source has removed the WAL of the slot {name}: make the service again."
             )
         problem = unpublished_tables(missing) if missing else None
-        if failures and not receives:
-            problem = f"The subscription failed {failures} times: the log of the service says why."
+        if found.copy_failed and copied < tables:
+            problem = _NOT_COPIED
+        elif found.apply_failed and not found.receives:
+            problem = _FAILS
         return SubscriptionState(tables, copied, lag, problem)
 
     def finish(self, server: Server, timeout_seconds: float) -> Progress:
@@ -121,8 +126,7 @@ class LocalSubscriptions:
                     files.write(end_file, publisher.position(), durable=True)
                 end = end_file.read_text()
                 if not self._await(paths, publisher, end, timeout_seconds):
-                    lag, _ = publisher.lag()
-                    return Progress(None, f"{lag} bytes behind the source")
+                    return Progress(None, self._left(paths, publisher, end))
                 missing = publisher.not_published()
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
@@ -171,6 +175,13 @@ class LocalSubscriptions:
             if time.monotonic() > deadline:
                 return False
             time.sleep(_ASK_SECONDS)
+
+    def _left(self, paths: ServicePaths, publisher: Publisher, end: str) -> str:
+        """Say how far it is from `end`: the same text as long as nothing is applied, whatever the source writes."""
+        with connections.connect(paths, DATABASE) as connection:
+            found = subscriber.state(connection, publisher.name)
+        has_failed = found is not None and found.apply_failed
+        return f"{publisher.bytes_until(end)} bytes behind the source{_HAS_FAILED if has_failed else ''}"
 
     def _is_over(self, connection: Connection, publisher: Publisher, end: str) -> bool:
         if subscriber.state(connection, publisher.name) is None:
