@@ -39,6 +39,10 @@ def test_an_address_is_written_as_it_is_read(url: str) -> None:
         ("postgresql://u@h/d?sslmode=prefer", "sslmode must be one of"),
         ("postgresql://u@h/d?options=-crole%3Dx", "parameters that are not known here: options"),
         ("postgresql://u@h/d?passfile=/etc/passwd", "parameters that are not known here: passfile"),
+        ("postgresql://u@db..example/d", "can be no name of a host"),
+        (f"postgresql://u@{'a' * 64}/d", "can be no name of a host"),
+        ("postgresql://u%0Ax@h/d", "printable characters"),
+        ("postgresql://u@h/d%00", "printable characters"),
         ("postgresql://u@h/d?sslmode=verify-ca", "needs a root certificate"),
     ],
 )

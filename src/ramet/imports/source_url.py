@@ -33,6 +33,10 @@ def parse_source(url: str, root_certificate: str | None = None) -> SourceAddress
         raise _wrong("it must name one host, and no UNIX socket")
     if not user or not database:
         raise _wrong("it must name a user and a database")
+    if not (user + database).isprintable():
+        raise _wrong("the names of the user and of the database must have printable characters only")
+    if not _can_be_host(host):
+        raise _wrong(f"{host[:100]!r} can be no name of a host")
     mode = _mode(parts.query)
     if mode.startswith("verify") and root_certificate is None:
         raise Invalid(
@@ -47,6 +51,14 @@ def source_url(source: SourceAddress | Upstream) -> str:
     """Return the URL of a source; its root certificate is not in it."""
     where, mode = (source.host, source.port), source.sslmode
     return connection_uri(*where, role=source.user, database=source.database, sslmode=mode)
+
+
+def _can_be_host(host: str) -> bool:
+    """Tell whether a name can be looked up: no label of it is empty or has more than 63 characters."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _mode(query: str) -> str:
