@@ -5,3 +5,4 @@ CREATE FUNCTION public.watch() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGI
 CREATE EVENT TRIGGER watched ON ddl_command_end EXECUTE FUNCTION public.watch();
 ALTER DATABASE shop SET log_statement = 'all';
 CREATE SUBSCRIPTION sub CONNECTION 'host=db.invalid dbname=x' PUBLICATION pub WITH (connect = false);
+REVOKE CONNECT ON DATABASE shop FROM PUBLIC;

@@ -132,6 +132,7 @@ def test_what_a_service_cannot_have_is_left_out_and_reported(ramet: Instance, so
         assert subjects["event triggers"] == "watched: left out"
         assert subjects["publications"] == "everything: left out"
         assert subjects["subscriptions"] == "sub: left out"
+        assert subjects["privileges"].startswith("those on the database itself are left out")
         assert report.problems is not None
         assert ["log_statement" in one for one in report.problems] == [True]
         with connect(accepted.endpoint.port, str(accepted.initial_password)) as service:

@@ -85,7 +85,9 @@ def test_attributes_and_memberships_that_roles_lose_are_named() -> None:
 
 def test_what_is_left_out_is_named_up_to_a_number() -> None:
     publications = tuple(SourcePublication(n, f"p{n}", needs_superuser=True) for n in range(10))
-    found = said(replace(PLAIN, publications=publications, event_triggers=("e",), subscriptions=("s",)))
+    facts = replace(PLAIN, publications=publications, event_triggers=("e",), subscriptions=("s",))
+    found = said(replace(facts, database_privileges=("{app=c/postgres}",)))
+    assert "every role that may log in may connect" in found["privileges"][1]
     assert found["publications"] == (Effect.CHANGED, "p0, p1, p2, p3, p4, p5, p6, p7 and 2 more: left out")
     assert found["event triggers"] == (Effect.CHANGED, "e: left out")
     assert found["subscriptions"] == (Effect.CHANGED, "s: left out")

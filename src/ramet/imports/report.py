@@ -187,6 +187,13 @@ def _left_out(facts: SourceFacts) -> Iterator[Finding]:
     ):
         if names:
             yield Finding(Effect.CHANGED, subject, f"{shown_names(names)}: left out", remedy)
+    if facts.database_privileges:
+        yield Finding(
+            Effect.CHANGED,
+            "privileges",
+            "those on the database itself are left out, so every role that may log in may connect",
+            "As tsdbadmin: REVOKE CONNECT ON DATABASE tsdb FROM PUBLIC, and GRANT it to whom you want.",
+        )
     if facts.tablespaces:
         yield Finding(
             Effect.CHANGED, "tablespaces", f"{shown_names(facts.tablespaces)}: all goes to the default tablespace"

@@ -123,6 +123,7 @@ class SourceFacts:
     row_secured: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     role_settings: tuple[tuple[str, str], ...] = ()
+    database_privileges: tuple[str, ...] = ()
     other_databases: tuple[str, ...] = ()
 
 

@@ -67,6 +67,8 @@ _NAMES: dict[str, str] = {
     "tablespaces": """SELECT spcname FROM pg_tablespace t WHERE spcname NOT LIKE 'pg\\_%' AND (
         EXISTS (SELECT FROM pg_class WHERE reltablespace = t.oid)
         OR EXISTS (SELECT FROM pg_database WHERE dattablespace = t.oid AND datname = current_database())) ORDER BY 1""",
+    "database_privileges": """SELECT datacl::text FROM pg_database
+        WHERE datname = current_database() AND datacl <> acldefault('d', datdba)""",
     "other_databases": """SELECT datname FROM pg_database
         WHERE NOT datistemplate AND datname NOT IN (current_database(), 'postgres') ORDER BY 1""",
 }
