@@ -4,6 +4,7 @@ Each function imports what it opens: a command that prints a key does not load a
 two backends, which takes a second.
 """
 
+import hashlib
 import secrets
 import socket
 from collections.abc import Sequence
@@ -31,12 +32,22 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
 
 
 def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
-    """Open the store that the settings name. Only a process that serves it `migrates` it."""
+    """Open the store that the settings name. Only a process that serves it `migrates` it.
+
+    Raises WrongState for a store on PostgreSQL that another data directory uses.
+    """
     from ramet.audit.recorder import AuditRecorder
     from ramet.model.audit import chain_key
     from ramet.store.database import Store
+    from ramet.store.installation import check, claim
 
     store = Store.open(settings.store_url(), migrates=migrates)
+    if store.is_postgresql:
+        try:
+            (claim if migrates else check)(store, _digest_of(root_key(settings)))
+        except BaseException:
+            store.close()
+            raise
     store.recorders.append(AuditRecorder(chain_key(root_key(settings))).record)
     return store
 
@@ -140,6 +151,11 @@ def describe_host(settings: Settings) -> Sequence[tuple[str, str]]:
 def root_key(settings: Settings) -> bytes:
     """Return the secret of an installation that others derive from: passwords of repeated requests, and keys."""
     return kept_secret(settings.data_dir / "secrets" / "root.key", lambda: secrets.token_bytes(32))
+
+
+def _digest_of(key: bytes) -> str:
+    """Return what tells the installation with a root key from others, and nothing about the key."""
+    return hashlib.sha256(b"ramet installation\0" + key).hexdigest()
 
 
 def recovery_key(settings: Settings) -> "RecoveryKey":

@@ -136,3 +136,6 @@ last_usage = _table(
     "last_usage", "subject! at:time cpu_millis:int? memory_mb:int? storage_mb:int? own_bytes:bigint? own_at:time?"
 )
 duty = _table("duty", "name! next_at:float")
+
+# One row, number 1: the installation that uses the store, by a digest of its root key.
+installation = _table("installation", "number:int! digest")

@@ -1,0 +1,51 @@
+"""A store on PostgreSQL has one installation: another data directory is refused before it does anything."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ramet.configured import open_store
+from ramet.errors import WrongState
+from ramet.settings import load_settings, make_data_dir
+from ramet.store.database import Store
+from ramet.store.installation import check, claim
+
+pytestmark = pytest.mark.servers
+
+
+def opened(url: str, data_dir: Path, *, migrates: bool = True) -> None:
+    settings = load_settings({"RAMET_DATABASE_URL": url}, data_dir=data_dir)
+    make_data_dir(data_dir)
+    open_store(settings, migrates=migrates).close()
+
+
+def test_a_store_is_opened_again_by_its_data_directory_and_refused_to_others(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        opened(postgresql_url, tmp_path / "one")
+    opened(postgresql_url, tmp_path / "one", migrates=False)
+    for migrates in (True, False):
+        with pytest.raises(WrongState, match="belongs to another data directory") as refused:
+            opened(postgresql_url, tmp_path / "two", migrates=migrates)
+        assert "--data" in (refused.value.details or "")
+    (tmp_path / "one").rename(tmp_path / "moved")
+    opened(postgresql_url, tmp_path / "moved")
+
+
+def test_of_two_installations_that_claim_a_store_at_once_one_gets_it(postgresql_url: str) -> None:
+    stores = [Store.open(postgresql_url) for _ in range(4)]
+
+    def claims(number: int) -> bool:
+        try:
+            claim(stores[number], str(number))
+        except WrongState:
+            return False
+        check(stores[number], str(number))
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(claims, range(4))).count(True) == 1
+    for each in stores:
+        each.close()
