@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -175,3 +176,39 @@ def test_a_description_without_a_field_is_refused_by_its_name() -> None:
     shortened = b"".join(line for line in INFO.dump().splitlines(keepends=True) if not line.startswith(b"end_wal="))
     with pytest.raises(ValueError, match="lacks end_wal"):
         parse_backup_info(INFO.backup_id, shortened)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"\xff\xfe",
+        INFO.dump()[:200],
+        INFO.dump().replace(b"systemid=7", b"systemid=x"),
+        INFO.dump().replace(b"begin_xlog=0/", b"begin_xlog=0."),
+        INFO.dump().replace(b"begin_wal=0000", b"begin_wal=00"),
+        INFO.dump().replace(b'backup_label="', b"backup_label="),
+    ],
+)
+def test_a_damaged_description_is_named_and_hides_no_other_base_backup(
+    backups: BaseBackups, tree: Path, damaged: bytes
+) -> None:
+    backups.upload(INFO, tree)
+    later = replace(INFO, backup_id="20260116T093000")
+    backups.upload(later, tree)
+    key = layout.info_key(SERVER, INFO.backup_id)
+    backups.bucket.write(key, damaged)
+    assert backups.complete() == [later]
+    assert backups.ids() == [INFO.backup_id, later.backup_id]
+    with pytest.raises(Failed, match=f"{key} .* is damaged"):
+        backups.find(INFO.backup_id)
+
+
+def test_a_damaged_checksum_is_named_and_its_part_is_uploaded_once_more(backups: BaseBackups, tree: Path) -> None:
+    backups.upload(INFO, tree)
+    key = layout.checksum_key(SERVER, INFO.backup_id, 1)
+    backups.bucket.write(key, b"{}")
+    with pytest.raises(Failed, match=f"{key} .* is damaged"):
+        backups.verify(INFO)
+    backups.upload(INFO, tree)
+    backups.verify(INFO)

@@ -1,10 +1,13 @@
 """Barman's `backup.info`: lines of `name=value` that describe a base backup."""
 
 import ast
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
 DONE = "DONE"
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
+_SEGMENT = re.compile(r"[0-9A-F]{24}")
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,24 @@ def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo | None:
             timeline=int(fields["timeline"]),
             begin_time=datetime.fromisoformat(fields["begin_time"]),
             end_time=datetime.fromisoformat(fields["end_time"]),
-            begin_lsn=fields["begin_xlog"],
-            end_lsn=fields["end_xlog"],
-            begin_segment=fields["begin_wal"],
-            end_segment=fields["end_wal"],
+            begin_lsn=_matching(_LSN, fields["begin_xlog"]),
+            end_lsn=_matching(_LSN, fields["end_xlog"]),
+            begin_segment=_matching(_SEGMENT, fields["begin_wal"]),
+            end_segment=_matching(_SEGMENT, fields["end_wal"]),
             size_bytes=int(fields["size"] if fields["size"] != "None" else fields["cluster_size"]),
             label="" if label == "None" else ast.literal_eval(label),
             status=fields["status"],
         )
     except KeyError as error:
         raise ValueError(f"backup.info of base backup {backup_id} lacks {error.args[0]}") from error
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(f"backup.info of base backup {backup_id} has no valid backup_label") from error
+
+
+def _matching(form: re.Pattern[str], value: str) -> str:
+    if form.fullmatch(value) is None:
+        raise ValueError(f"{value[:40]!r} is no LSN, or no name of a WAL segment")
+    return value
 
 
 def _offset(lsn: str) -> int:

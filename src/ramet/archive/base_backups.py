@@ -41,16 +41,30 @@ class BaseBackups:
     server: str
     part_bytes: int = PART_BYTES
 
+    def ids(self) -> list[str]:
+        """Return the ids of the base backups, also of incomplete and damaged ones, oldest first."""
+        return sorted(filter(layout.is_backup_id, self.bucket.directories(layout.base_prefix(self.server))))
+
     def complete(self) -> list[BackupInfo]:
-        """Return the complete base backups, oldest first."""
-        names = filter(layout.is_backup_id, self.bucket.directories(layout.base_prefix(self.server)))
-        found = (self.find(backup_id) for backup_id in sorted(names))
-        return [info for info in found if info is not None]
+        """Return the complete base backups, oldest first, without those whose description is damaged."""
+        found = list[BackupInfo]()
+        for backup_id in self.ids():
+            with contextlib.suppress(Failed):
+                if (info := self.find(backup_id)) is not None:
+                    found.append(info)
+        return found
 
     def find(self, backup_id: str) -> BackupInfo | None:
-        """Return what a base backup holds, None when its upload is not complete or it is gone."""
-        content = self.bucket.read(layout.info_key(self.server, backup_id))
-        return None if content is None else parse_backup_info(backup_id, content)
+        """Return what a base backup holds, None when its upload is not complete or it is gone.
+
+        Raises Failed when its description is damaged.
+        """
+        key = layout.info_key(self.server, backup_id)
+        content = self.bucket.read(key)
+        try:
+            return None if content is None else parse_backup_info(backup_id, content)
+        except ValueError as error:
+            raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
 
     def upload(
         self, info: BackupInfo, tree: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -62,7 +76,7 @@ class BaseBackups:
         parts = list(_parts(tree, self.part_bytes))
         total, done = sum(_bytes_of(part) for part in parts), 0
         for number, part in enumerate(parts):
-            if self._checksum(info.backup_id, number) is None:
+            if not self._has_checksum(info.backup_id, number):
                 checksum = self._upload_part(info.backup_id, number, tree, part)
                 self.verify_part(info.backup_id, number, checksum)
                 self.bucket.write(
@@ -144,7 +158,7 @@ class BaseBackups:
         self.bucket.delete(keys)
 
     def checksums(self, backup_id: str) -> list[Checksum]:
-        """Return what each part must be, in order. Raises Failed when there is none."""
+        """Return what each part must be, in order. Raises Failed when there is none, or one is damaged."""
         found = list[Checksum]()
         while (checksum := self._checksum(backup_id, len(found))) is not None:
             found.append(checksum)
@@ -153,8 +167,19 @@ class BaseBackups:
         return found
 
     def _checksum(self, backup_id: str, number: int) -> Checksum | None:
-        content = self.bucket.read(layout.checksum_key(self.server, backup_id, number))
-        return None if content is None else msgspec.json.decode(content, type=Checksum)
+        key = layout.checksum_key(self.server, backup_id, number)
+        content = self.bucket.read(key)
+        try:
+            return None if content is None else msgspec.json.decode(content, type=Checksum)
+        except msgspec.DecodeError as error:
+            raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
+
+    def _has_checksum(self, backup_id: str, number: int) -> bool:
+        """Tell whether a part was uploaded: with a damaged checksum it is uploaded once more."""
+        try:
+            return self._checksum(backup_id, number) is not None
+        except Failed:
+            return False
 
     @contextlib.contextmanager
     def _reading(self, backup_id: str, number: int, checksum: Checksum) -> Iterator[Iterator[bytes]]:

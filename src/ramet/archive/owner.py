@@ -46,9 +46,17 @@ def check(bucket: Bucket, installation: str) -> None:
 
 
 def owner_of(bucket: Bucket) -> Owner | None:
-    """Return the writer of an archive, or None when nothing was written to it yet."""
+    """Return the writer of an archive, or None when nothing was written to it yet. Raises Failed for a damaged one."""
     content = bucket.read(_KEY)
-    return None if content is None else msgspec.json.decode(content, type=Owner)
+    if content is None:
+        return None
+    if (owner := _decoded(content)) is None:
+        raise Failed(
+            "ARCHIVE_DAMAGED",
+            f"{_KEY} in the archive {bucket.url} is damaged, which names its writer",
+            "If no other installation writes to this URL, remove that object: it is written again.",
+        )
+    return owner
 
 
 def short_id(installation: str) -> str:
@@ -78,8 +86,17 @@ def _is_taken_over(bucket: Bucket, installation: str) -> bool:
     if found is None:
         return bucket.create(_KEY, _encoded(installation))
     content, version = found
-    before = msgspec.json.decode(content, type=Owner)
-    return before.installation == installation or bucket.replace(_KEY, _encoded(installation), version)
+    before = _decoded(content)
+    return (before is not None and before.installation == installation) or bucket.replace(
+        _KEY, _encoded(installation), version
+    )
+
+
+def _decoded(content: bytes) -> Owner | None:
+    try:
+        return msgspec.json.decode(content, type=Owner)
+    except msgspec.DecodeError:
+        return None
 
 
 def _encoded(installation: str) -> bytes:

@@ -8,7 +8,7 @@ from ramet.archive import layout
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.owner import Owner, owner_of
-from ramet.errors import Invalid, NotFound
+from ramet.errors import Failed, Invalid, NotFound
 from ramet.model.keys import ApiKey
 from ramet.model.project import Project
 from ramet.recovery.catalogue import Catalogue, Secrets, ServiceEntry
@@ -93,7 +93,10 @@ class Contents:
 
 def read_contents(bucket: Bucket) -> Contents:
     """Return what an archive holds. Raises NotFound when it has no catalogue."""
-    owner = owner_of(bucket)
+    try:
+        owner = owner_of(bucket)
+    except Failed:  # it is written anew by whoever takes the archive over
+        owner = None
     catalogues = _writer_first(read_catalogues(bucket), owner)
     if not catalogues:
         raise _empty(bucket)

@@ -60,7 +60,7 @@ def _refusal(plane: Plane, holding: Holding, target: datetime | None) -> Error |
     """Return why a service cannot be recovered; None when it can."""
     entry = holding.entry
     if holding.oldest is None or holding.newest is None:
-        why = "its first base backup was not complete" if entry.archived else "it was not archived off the host"
+        why = "none is complete and undamaged" if entry.archived else "it was not archived off the host"
         return Failed("NO_BASE_BACKUP", f"The archive has no base backup of {entry.name}: {why}")
     if target is not None and not holding.oldest <= target <= holding.newest:
         return Invalid(

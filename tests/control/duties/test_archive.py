@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.api.shapes import service_shape
-from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.interface.archive import ARCHIVE_BUSY, ArchiveState
 from ramet.backends.interface.values import Server
 from ramet.control import archive, restore, services
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
@@ -154,6 +154,22 @@ def test_the_archive_is_read_back_within_a_budget_in_turns(archiving: World) -> 
     assert archiving.backend.archive.checked == [(known[0], 2000), (known[1], 1000)]
     checks.check()
     assert [service_id for service_id, _ in archiving.backend.archive.checked[2:]] == [known[2], known[0]]
+
+
+def test_a_service_whose_archive_cannot_be_checked_keeps_no_other_from_it(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, checked = sorted(create(archiving).id for _ in range(2)), list[str]()
+
+    def check(server: Server, _budget_bytes: int) -> int:
+        checked.append(server.service_id)
+        if server.service_id == known[0]:
+            raise Unavailable(ARCHIVE_BUSY, "Other work uses the archive")
+        return 1000
+
+    monkeypatch.setattr(archiving.backend.archive, "check", check)
+    ArchiveChecks(archiving.plane, budget_bytes=1000).check()
+    assert checked == known
 
 
 def test_an_archive_that_is_away_is_not_checked(archiving: World, caplog: pytest.LogCaptureFixture) -> None:

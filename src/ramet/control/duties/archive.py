@@ -79,7 +79,8 @@ class ArchiveChecks:
                     left -= self.plane.backend.archive.check(server_of(service), left)
                 except (Failed, Unavailable) as error:
                     _log.warning("the archive of service %s is not checked: %s", service.id, error)
-                    return
+                    if isinstance(error, Unavailable) and error.code != ARCHIVE_BUSY:
+                        return
             self._checked_last = service.id
 
 
@@ -93,7 +94,9 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
                 oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
             except (Failed, Unavailable) as error:
                 _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
-                return
+                if isinstance(error, Unavailable):
+                    return
+                continue
             if oldest != service.archive_from:
                 until = service.archived_until if oldest is not None else None
                 with plane.store.write(durable=False) as tx:

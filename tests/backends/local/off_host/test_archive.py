@@ -19,7 +19,7 @@ from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host.archive import LocalArchive
 from ramet.backends.local.off_host.progress import BaseProgress, write_progress
@@ -27,6 +27,7 @@ from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Unavailable
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
+from tests.backends.local.hosts import new_server
 
 
 @pytest.fixture
@@ -303,11 +304,34 @@ def test_what_the_window_does_not_need_is_discarded(
 
     eventually(has_both)
     second = backups.complete()[1]
+    given_up, damaged = "20200101T000000", "20990101T000000"
+    for backup_id in (given_up, damaged):
+        bucket.write(layout.part_key(parent.service_id, backup_id, 0), b"x")
+    bucket.write(layout.info_key(parent.service_id, damaged), b"")
     archive.discard(parent, first.end_time + timedelta(microseconds=1))
     assert backups.complete() == [first, second]
+    assert backups.ids() == [first.backup_id, second.backup_id, damaged]
     archive.discard(parent, second.end_time + timedelta(microseconds=1))
     assert backups.complete() == [second]
     assert min(wal.names()) >= second.begin_segment
+
+
+def test_a_damaged_description_of_the_newest_base_backup_is_written_again(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    snapshot(backend, parent)
+    archived(archive, parent)
+    backups = BaseBackups(bucket, parent.service_id)
+    (base,) = backups.complete()
+    bucket.write(layout.info_key(parent.service_id, base.backup_id), b"")
+    child, source = new_server(backend.instances), Source(parent, base_backup_id=base.backup_id)
+    with pytest.raises(Failed, match=r"backup\.info .* is damaged"):
+        eventually(lambda: archive.fetch(child, source, 0.5) is None)
+    later = LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
+    state = later.maintain(parent, paused=False, timeout_seconds=60)
+    assert f"has lost base backup {base.backup_id}" in (state.problem or "")
+    archived(later, parent)
+    assert backups.complete() == [base]
 
 
 def test_an_archive_that_was_emptied_is_reported_and_filled_again(

@@ -105,3 +105,26 @@ def test_each_call_reads_its_budget_and_all_objects_get_their_turn(paths: Servic
     check_archive(paths, bucket, SERVICE, 1)
     assert read_progress(paths, CheckProgress).after == seen[0]
     assert check_archive(paths, bucket, SERVICE, 100_000) >= 100_000
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "said"),
+    [
+        (layout.info_key(SERVICE, INFO.backup_id), b"", "is damaged"),
+        (layout.checksum_key(SERVICE, INFO.backup_id, 1), b"{}", "is damaged"),
+        (layout.checksum_key(SERVICE, INFO.backup_id, 0), None, "has no parts"),
+        (layout.checksum_key(SERVICE, INFO.backup_id, 1), None, "has no checksum"),
+        (layout.part_key(SERVICE, INFO.backup_id, 1), None, "is missing"),
+    ],
+)
+def test_a_base_backup_that_is_not_whole_is_named_and_the_rest_is_checked(
+    paths: ServicePaths, bucket: Bucket, key: str, content: bytes | None, said: str
+) -> None:
+    segment = layout.wal_key(SERVICE, SEGMENTS[1])
+    bucket.delete([key, segment])
+    if content is not None:
+        bucket.write(key, content)
+    assert faults(paths, bucket) == [layout.info_key(SERVICE, INFO.backup_id), segment]
+    found = read_progress(paths, CheckProgress)
+    assert said in (shown_faults(found) or "")
+    assert concerns(found, SERVICE, NEWEST)

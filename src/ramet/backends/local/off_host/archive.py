@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ramet.archive import owner
 from ramet.archive.base_backups import BaseBackups
-from ramet.archive.layout import info_key, wal_key
+from ramet.archive.layout import backup_id_of, wal_key
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
@@ -41,7 +41,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal.segment import segment_named
-from ramet.errors import Error
+from ramet.errors import Error, Failed
 from ramet.machine.secret_files import kept_secret
 from ramet.model.gaps import Gap
 from ramet.model.timestamps import rfc3339
@@ -118,8 +118,11 @@ class LocalArchive:
         """Say that the newest base backup is gone from the bucket; everything is sent again then."""
         if newest is None or not self._is_check_due(server.archive_name):
             return None
-        if bucket.read(info_key(server.archive_name, newest.backup_id)) is not None:
-            return None
+        try:
+            if BaseBackups(bucket, server.archive_name).find(newest.backup_id) is not None:
+                return None
+        except Failed:
+            pass  # its description is damaged: nothing can be restored with it
         write_progress(paths, BaseProgress())
         write_progress(paths, WalProgress())
         self._watches.pop(server.archive_name, None)
@@ -184,6 +187,10 @@ class LocalArchive:
         self._check_owner(bucket)
         backups, wal = BaseBackups(bucket, name), WalArchive(bucket, name).names()
         known = backups.complete()
+        usable = {info.backup_id for info in known}
+        for backup_id in backups.ids():
+            if backup_id not in usable and backup_id < backup_id_of(before):
+                backups.delete(backup_id)  # it is damaged, or its upload was given up
         expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -72,14 +73,24 @@ def _checks(paths: ServicePaths, bucket: Bucket, name: str) -> Iterator[_Check]:
 
 
 def _base_checks(backups: BaseBackups) -> Iterator[_Check]:
-    for info in backups.complete():
-        for number, checksum in enumerate(backups.checksums(info.backup_id)):
-            key = layout.part_key(backups.server, info.backup_id, number)
+    for backup_id in backups.ids():
+        try:
+            checksums = [] if backups.find(backup_id) is None else backups.parts(backup_id)
+        except Failed as error:
+            yield _Check(layout.info_key(backups.server, backup_id), 0, partial(_refuse, error))
+            continue
+        for number, checksum in enumerate(checksums):
+            key = layout.part_key(backups.server, backup_id, number)
 
-            def verify(backup_id: str = info.backup_id, number: int = number, checksum: Checksum = checksum) -> None:
+            def verify(backup_id: str = backup_id, number: int = number, checksum: Checksum = checksum) -> None:
                 backups.verify_part(backup_id, number, checksum)
 
             yield _Check(key, checksum.size_bytes, verify)
+
+
+def _refuse(error: Failed) -> None:
+    """Raise what was found before the check had its turn: its description, a checksum or a part is damaged or lost."""
+    raise error
 
 
 def _wal_checks(wal: WalArchive, digests: dict[str, str]) -> Iterator[_Check]:

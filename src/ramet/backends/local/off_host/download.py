@@ -79,7 +79,9 @@ class Download:
             return False
         except Error as error:
             self._record(failure=Failure(error.code, error.message, error.details))
-        except OSError as error:
+        except _Ended:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge of a thread: whoever waits for it would wait for ever
             self._check_end()  # its files are being removed
             message = f"The download of service {self._parent} from {self.bucket.url} failed: {error}"
             self._record(failure=Failure("DOWNLOAD_FAILED", message, "Fork once more."))
