@@ -86,6 +86,7 @@ class LocalArchive:
     def _maintain(
         self, server: Server, bucket: Bucket, paths: ServicePaths, timeout_seconds: float, *, paused: bool
     ) -> ArchiveState:
+        _begin_at(paths, bucket)
         bases = read_progress(paths, BaseProgress)
         if (lost := self._lost_base(server, paths, bucket, bases.newest)) is not None:
             return ArchiveState(problem=lost)
@@ -211,9 +212,7 @@ class LocalArchive:
         bucket.delete([found.key for found in bucket.objects(f"{name}/")])
         paths = self.instances.paths(server.service_id)
         if paths.root.is_dir():
-            for progress in (BaseProgress(), WalProgress(), CheckProgress()):
-                write_progress(paths, progress)
-            forget_digests(paths, sent_digests(paths).keys())
+            _forget(paths)
 
     def _bucket(self) -> Bucket:
         if self.bucket is None:
@@ -242,6 +241,20 @@ class LocalArchive:
 def installation_id(secrets: Path) -> str:
     """Return the identifier of this data directory as the writer of an archive; generated once."""
     return kept_secret(secrets / "installation", uuid.uuid4().hex.encode).decode()
+
+
+def _begin_at(paths: ServicePaths, bucket: Bucket) -> None:
+    """Forget what was sent to an archive elsewhere: this one has nothing of it."""
+    if (known := read_progress(paths, WalProgress)).url != bucket.url:
+        if known.url:
+            _forget(paths)
+        write_progress(paths, replace(read_progress(paths, WalProgress), url=bucket.url))
+
+
+def _forget(paths: ServicePaths) -> None:
+    for progress in (BaseProgress(), WalProgress(), CheckProgress()):
+        write_progress(paths, progress)
+    forget_digests(paths, sent_digests(paths).keys())
 
 
 def _no_base(paths: ServicePaths, bucket: Bucket) -> str:

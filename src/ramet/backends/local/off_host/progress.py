@@ -23,12 +23,16 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 class WalProgress(msgspec.Struct, frozen=True):
-    """Which WAL the archive has: up to a segment, and other files. What was committed by `archived_until` is there."""
+    """Which WAL the archive at `url` has: up to a segment, and other files.
+
+    What was committed by `archived_until` is there. Without a `url` an earlier release has written it.
+    """
 
     segment: str = ""
     other_files: tuple[str, ...] = ()
     archived_until: datetime | None = None
     holes: tuple[Hole, ...] = ()
+    url: str = ""
 
 
 class Base(msgspec.Struct, frozen=True):
