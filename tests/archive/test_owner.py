@@ -21,6 +21,20 @@ def test_another_installation_is_refused(bucket: Bucket) -> None:
     assert caught.value.code == "ARCHIVE_TAKEN_OVER"
 
 
+def test_another_installation_is_refused_by_a_store_that_ignores_conditions(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overwrite(self: Bucket, key: str, content: bytes) -> bool:
+        self.write(key, content)
+        return True
+
+    monkeypatch.setattr(type(bucket), "create", overwrite)
+    owner.claim(bucket, "first")
+    with pytest.raises(Failed, match="belongs to installation first"):
+        owner.claim(bucket, "second")
+    owner.check(bucket, "first")
+
+
 def test_who_takes_over_writes_and_the_earlier_writer_is_refused(bucket: Bucket) -> None:
     owner.claim(bucket, "first")
     owner.take_over(bucket, "second")

@@ -23,10 +23,12 @@ class Owner(msgspec.Struct, frozen=True):
 def claim(bucket: Bucket, installation: str) -> None:
     """Make an installation the writer of an archive that has none. May run twice.
 
+    The writer is read first, because some stores ignore the condition of `create` and would replace it.
     Raises Failed when another installation is the writer.
     """
-    if not bucket.create(_KEY, _encoded(installation)):
-        check(bucket, installation)
+    if owner_of(bucket) is None:
+        bucket.create(_KEY, _encoded(installation))
+    check(bucket, installation)
 
 
 def check(bucket: Bucket, installation: str) -> None:
