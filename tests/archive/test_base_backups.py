@@ -1,7 +1,10 @@
 """Base backups in the object store: resumed after an interruption, verified, and found out when altered."""
 
 import contextlib
+import hashlib
+import io
 import os
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +15,7 @@ import pytest
 
 from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo, parse_backup_info
-from ramet.archive.base_backups import BaseBackups
+from ramet.archive.base_backups import BaseBackups, Checksum
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
@@ -212,3 +215,19 @@ def test_a_damaged_checksum_is_named_and_its_part_is_uploaded_once_more(backups:
         backups.verify(INFO)
     backups.upload(INFO, tree)
     backups.verify(INFO)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_part_that_holds_a_link_is_refused_before_anything_is_written_through_it(
+    backups: BaseBackups, tmp_path: Path, kind: bytes
+) -> None:
+    link, made = tarfile.TarInfo("link"), io.BytesIO()
+    link.type, link.linkname = kind, "global"
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        tar.addfile(link)
+    part = made.getvalue()
+    backups.bucket.write(layout.part_key(SERVER, INFO.backup_id, 0), part)
+    checksum = Checksum(len(part), hashlib.sha256(part).hexdigest())
+    with pytest.raises(Failed, match="holds 'link', which is neither a file nor a directory"):
+        backups.unpack(INFO.backup_id, 0, checksum, tmp_path, (os.getuid(), os.getgid()))
+    assert not os.path.lexists(tmp_path / "link")

@@ -61,7 +61,9 @@ def test_a_missing_file_is_named(wal: WalArchive) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"x" * 9999)[:-20], b""], ids=["not compressed", "cut short", "empty"]
+    "content",
+    [b"no gzip", gzip.compress(b"x" * 9999)[:-20], b"", gzip.compress(bytes(16 * 1024 * 1024 + 1))],
+    ids=["not compressed", "cut short", "empty", "larger than a segment"],
 )
 def test_a_damaged_file_is_named(wal: WalArchive, content: bytes) -> None:
     wal.bucket.write(layout.wal_key(wal.server, SEGMENT), content)

@@ -1,5 +1,6 @@
 """The catalogue is written when it has changed, by its owner only, and the last whole version counts."""
 
+import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,18 @@ def test_a_version_that_was_cut_short_or_altered_does_not_count(
     assert [one.name for one in read_catalogues(bucket)[0].services] == ["one", "two"]
     bucket.write(second, (bucket.read(second) or b"").replace(b'"two"', b'"TWO"'))
     assert [one.name for one in read_catalogues(bucket)[0].services] == ["one"]
+
+
+def test_a_version_whose_ids_would_lead_elsewhere_does_not_count(
+    world: World, duty: PublishCatalogue, bucket: Bucket
+) -> None:
+    service = world.create("one")
+    duty.publish()
+    (key,) = keys_in(bucket)
+    _digest, _, content = (bucket.read(key) or b"").partition(b"\n")
+    forged = content.replace(service.id.encode(), b"../../../etc")
+    bucket.write(key, hashlib.sha256(forged).hexdigest().encode() + b"\n" + forged)
+    assert read_catalogues(bucket) == []
 
 
 def test_old_versions_are_removed_and_the_last_ones_of_other_installations_stay(

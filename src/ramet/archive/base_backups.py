@@ -143,6 +143,13 @@ class BaseBackups:
             source = cast(IO[bytes], _Pieces(pieces, progress))
             with tarfile.open(fileobj=source, mode="r|gz") as tar:
                 for member in tar:
+                    if not (member.isreg() or member.isdir()):  # through a link one could write elsewhere
+                        key = layout.part_key(self.server, backup_id, number)
+                        raise Failed(
+                            "ARCHIVE_DAMAGED",
+                            f"{key} in the archive {self.bucket.url} holds {member.name[:100]!r}, which is neither a"
+                            " file nor a directory",
+                        )
                     tar.extract(member, tree, filter=_for_owner(owner))
             source.read()
 

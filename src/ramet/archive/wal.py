@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from ramet.archive import layout
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
+_MOST_BYTES = 16 * 1024 * 1024  # of a segment; what is stored may have been made to need all memory
 _LEVEL = 1  # a segment takes a third of the CPU of the default level, for a few percent more bytes
 
 
@@ -63,10 +65,11 @@ class WalArchive:
     def decompressed(self, name: str, stored: bytes) -> bytes:
         """Return the content of what is stored of a WAL file. Raises Failed when that is damaged."""
         try:
-            content = gzip.decompress(stored)
+            with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
+                content = file.read(_MOST_BYTES + 1)
         except (OSError, EOFError, zlib.error):
             content = b""
-        if not content:
+        if not 0 < len(content) <= _MOST_BYTES:
             damaged = f"{name} of service {self.server} in the archive {self.bucket.url} is damaged"
             raise Failed("ARCHIVE_DAMAGED", damaged)
         return content

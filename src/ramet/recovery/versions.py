@@ -14,6 +14,7 @@ import msgspec
 
 from ramet.archive.object_store import Bucket
 from ramet.archive.owner import short_id
+from ramet.ids import is_id
 from ramet.recovery.catalogue import Catalogue
 
 _PREFIX = "ramet-catalogue/"
@@ -61,14 +62,26 @@ def _versions(bucket: Bucket) -> list[Version]:
 
 
 def _read(bucket: Bucket, version: Version) -> Catalogue | None:
-    """Return a version; None when it is gone, cut short or altered, or of a release that this one cannot read."""
+    """Return a version; None when it is gone, cut short or altered, or of a release that this one cannot read.
+
+    Ids become names of directories here, so what is no id does not count either.
+    """
     digest, _, content = (bucket.read(version.key) or b"").partition(b"\n")
     if digest != _digest(content):
         return None
     try:
-        return msgspec.json.decode(content, type=Catalogue)
+        found = msgspec.json.decode(content, type=Catalogue)
     except msgspec.MsgspecError:
         return None
+    return found if all(map(is_id, _ids(found))) else None
+
+
+def _ids(catalogue: Catalogue) -> Iterator[str]:
+    yield from (project.id for project in catalogue.projects)
+    for service in catalogue.services:
+        yield service.id
+        for replica_set in service.replica_sets:
+            yield from (replica_set.id, *(node_id for node_id, _port in replica_set.nodes))
 
 
 def _outdated(known: list[Version], writer: str) -> Iterator[Version]:
