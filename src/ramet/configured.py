@@ -57,6 +57,13 @@ def has_store(settings: Settings) -> bool:
     return bool(settings.database_url) or (settings.data_dir / "ramet.db").exists()
 
 
+def is_store_used(settings: Settings) -> bool:
+    """Tell whether the store that the settings name has been used. Raises Unavailable when it cannot be reached."""
+    from ramet.store.database import is_empty
+
+    return not is_empty(settings.database_url) if settings.database_url else has_store(settings)
+
+
 def back_up_store(settings: Settings, target: Path) -> bool:
     """Copy the store into a new file; False when it is no file of ours, but a database of a PostgreSQL server."""
     from ramet.store.backup import copy_sqlite

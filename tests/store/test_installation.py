@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.configured import open_store
+from ramet.configured import is_store_used, open_store
 from ramet.errors import WrongState
 from ramet.settings import load_settings, make_data_dir
 from ramet.store.database import Store
@@ -49,3 +49,10 @@ def test_of_two_installations_that_claim_a_store_at_once_one_gets_it(postgresql_
         assert list(pool.map(claims, range(4))).count(True) == 1
     for each in stores:
         each.close()
+
+
+def test_a_database_is_used_once_a_store_was_opened_there(postgresql_url: str, tmp_path: Path) -> None:
+    settings = load_settings({"RAMET_DATABASE_URL": postgresql_url}, data_dir=tmp_path / "new")
+    assert not is_store_used(settings)
+    opened(postgresql_url, tmp_path / "new")
+    assert is_store_used(settings)

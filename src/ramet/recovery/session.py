@@ -38,9 +38,11 @@ def check_data_dir(data_dir: Path, url: str, *, is_used: bool) -> None:
     except (FileNotFoundError, msgspec.MsgspecError):
         mark = None
     if (mark is None and is_used) or (mark is not None and mark.url != url):
-        came_from = "is in use" if mark is None else f"was recovered from {mark.url}"
+        came_from = "or its store is in use" if mark is None else f"was recovered from {mark.url}"
         raise WrongState(
-            "DATA_DIR_IN_USE", f"The data directory {data_dir} {came_from}", "Name a new directory with --data."
+            "DATA_DIR_IN_USE",
+            f"The data directory {data_dir} {came_from}",
+            "Name a new directory with --data, and an empty database in RAMET_DATABASE_URL where that is set.",
         )
 
 

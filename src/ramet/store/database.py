@@ -15,7 +15,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.store import journal
 from ramet.store.backup import DAMAGED, is_damage
 from ramet.store.journal import Recorder
-from ramet.store.migrate import demand_current, upgrade
+from ramet.store.migrate import current_revision, demand_current, upgrade
 from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silence
 
 _BUSY_SECONDS = 30
@@ -148,6 +148,16 @@ def _held(lock: threading.Lock, deadline: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_empty(url: str) -> bool:
+    """Tell whether a PostgreSQL database has no tables of a store yet. Raises Unavailable."""
+    engine = bounded_engine(url, **_COMMON)
+    try:
+        with _reachable(), engine.connect() as connection:
+            return current_revision(connection) is None
+    finally:
+        engine.dispose()
 
 
 def epoch_seconds(tx: sa.Connection) -> float:

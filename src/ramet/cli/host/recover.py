@@ -20,7 +20,7 @@ from ramet.cli.host.recovery_views import Reporter, print_contents, print_result
 from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import data_option, output_option
 from ramet.cli.ui.output import say
-from ramet.configured import has_storage, has_store, installation_of
+from ramet.configured import has_storage, installation_of, is_store_used
 from ramet.control.plane import utc_now
 from ramet.errors import Invalid
 from ramet.model.timestamps import parse_timestamp
@@ -113,7 +113,7 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
     from ramet.app import Runtime  # it takes a second, and the list of what there is does not need it
 
     holdings = list(contents.holdings) if wanted.everything else contents.choose(wanted.services)
-    session.check_data_dir(settings.data_dir, contents.url, is_used=has_store(settings) or has_storage(settings))
+    session.check_data_dir(settings.data_dir, contents.url, is_used=is_store_used(settings) or has_storage(settings))
     key = _key(settings, contents, without_key=wanted.without_key)
     secrets = Secrets() if key is None else contents.secrets(key)
     _agree_on_take_over(settings, contents, wanted)
