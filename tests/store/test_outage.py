@@ -67,6 +67,21 @@ def test_clients_are_asked_to_retry_and_the_polled_request_never_answers_503(pos
     assert [one["name"] for one in world.listed()] == ["shop"]
 
 
+def test_changes_are_asked_to_retry_while_the_store_is_read_only(postgresql_url: str, world: World) -> None:
+    service = world.ready()
+    server, _, name = postgresql_url.replace("+psycopg", "").rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as administrator:
+        administrator.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        administrator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        answer = world.delete(world.path(service["service_id"]))
+        assert (answer.status_code, answer.json()["code"]) == (503, "STORE_UNAVAILABLE")
+        assert "read-only" in answer.json()["message"]
+        assert world.look(service)["status"] == "READY"
+        administrator.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    # As after a failover: connections of before are given up.
+    eventually(lambda: world.delete(world.path(service["service_id"])).status_code < 300)
+
+
 def test_operations_continue_after_an_outage(postgresql_url: str, world: World) -> None:
     world.worker.start()
     parent = world.create()

@@ -16,7 +16,7 @@ from ramet.store import journal
 from ramet.store.backup import DAMAGED, is_damage
 from ramet.store.journal import Recorder
 from ramet.store.migrate import current_revision, demand_current, upgrade
-from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_silence
+from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_read_only, is_silence
 
 _BUSY_SECONDS = 30
 _COMMON: dict[str, Any] = {
@@ -111,6 +111,8 @@ class Store:
             except sa.exc.DBAPIError as error:
                 if is_silence(error.orig):
                     self._watch.begin()
+                if is_read_only(error.orig):
+                    self.engine.dispose()  # after a failover, other connections lead to the new primary
                 raise
 
     @contextmanager
@@ -179,6 +181,8 @@ def _reachable() -> Iterator[None]:
     except (sa.exc.DatabaseError, *_UNREACHABLE) as error:
         if is_damage(getattr(error, "orig", None)):
             raise Unavailable(DAMAGED, "The store is damaged", "Its operator must restore it from a backup.") from error
+        if is_read_only(getattr(error, "orig", None)):
+            raise Unavailable("STORE_UNAVAILABLE", "The store is read-only now", "Try again shortly.") from error
         if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
             raise
         raise _unreachable() from error

@@ -81,6 +81,11 @@ def is_silence(error: BaseException | None) -> bool:
     return isinstance(error, Silent | psycopg.errors.ConnectionTimeout)
 
 
+def is_read_only(error: BaseException | None) -> bool:
+    """Tell whether an error says that the server takes no changes: it is a standby, or was made read-only."""
+    return isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
+
+
 class Watch:
     """Knows whether the store is silent, and asks it in a separate thread until it answers again."""
 
