@@ -4,6 +4,7 @@ import stat
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ramet.configured import back_up_store, open_store
@@ -15,6 +16,8 @@ from ramet.store import consistency, services
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 from tests.api.world import open_world
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def names(store: Store) -> list[str]:
@@ -68,6 +71,25 @@ def test_a_backup_knows_no_operation_that_was_under_way(tmp_path: Path) -> None:
         assert made.failure == "It was under way when the store was backed up"
         world.work()
         assert world.look(fork)["status"] == "READY"
+
+
+@pytest.mark.servers
+def test_the_statements_of_the_page_end_what_was_under_way_in_a_dump(postgresql_url: str, tmp_path: Path) -> None:
+    statements = (DOCS / "backup.md").read_text().partition("```sql\n")[2].partition("```")[0]
+    for world in open_world(tmp_path, postgresql_url):
+        shop, old = world.ready(), world.ready(name="old")
+        fork = world.fork(shop)
+        world.delete(world.path(old["service_id"]))
+        with psycopg.connect(postgresql_url.replace("+psycopg", ""), autocommit=True) as administrator:
+            administrator.execute(statements)
+        world.work()
+        with world.store.read() as tx:
+            assert consistency.contradictions(tx) == []
+            assert consistency.owners(tx).busy == frozenset()
+            assert consistency.owners(tx).living == {shop["service_id"], old["service_id"]}
+            made = services.get_service(tx, fork["service_id"])
+        assert made is not None
+        assert made.failure == "It was under way when the store was backed up"
 
 
 def test_a_backup_never_overwrites(tmp_path: Path) -> None:
