@@ -13,6 +13,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.archive import aws_profile
 from ramet.archive.object_store import open_bucket
+from ramet.errors import Invalid
 
 
 @dataclass
@@ -132,3 +133,14 @@ def test_keys_of_an_instance_profile_are_fetched_again_before_they_expire(cloud:
         return cloud.signers()[-1][0] == "INSTANCEKEY2"
 
     eventually(is_rotated)
+
+
+@pytest.mark.parametrize("content", [b"key = secret\n", b"[default]\na=1\na=2\n", b"[default]\na=\xff\n"])
+def test_a_file_that_has_no_profiles_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    path = tmp_path / "credentials"
+    path.write_bytes(content)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
+    with pytest.raises(Invalid, match=f"cannot be used: {path} is no file of profiles of AWS") as refused:
+        open_bucket("s3://bucket/prefix")
+    assert "secret" not in str(refused.value)

@@ -55,6 +55,10 @@ def _section(path: Path, profile: str) -> Mapping[str, str] | None:
 
 
 def _section_named(path: Path, name: str) -> Mapping[str, str]:
+    """Return what a section of a file says; nothing without it. Raises ValueError for a file of another form."""
     files = configparser.ConfigParser(interpolation=None)
-    files.read(path)
+    try:
+        files.read(path)
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no file of profiles of AWS: {error}") from error
     return files[name] if files.has_section(name) else {}
