@@ -5,6 +5,7 @@ SERVER/base/20260115T093000/data.tar.gz          its files, in parts: data_0001.
 SERVER/base/20260115T093000/checksums/0000.json  the size and SHA-256 of each part (not read by Barman)
 SERVER/wals/0000000100000003/000000010000000300000017.gz
 SERVER/wals/00000002.history.gz
+SERVER/ramet-wal-end                             the name of the last segment that was sent (not read by Barman)
 """
 
 import re
@@ -69,6 +70,11 @@ def wal_key(server: str, name: str) -> str:
     """Return the key of a WAL file, compressed."""
     directory = "" if name.endswith(".history") else f"{name[:_DIRECTORY_DIGITS]}/"
     return f"{wal_prefix(server)}{directory}{name}{_SUFFIX}"
+
+
+def end_key(server: str) -> str:
+    """Return the key of the object that names the last WAL segment that was sent."""
+    return f"{server}/ramet-wal-end"
 
 
 def wal_name(key: str) -> str | None:

@@ -47,6 +47,15 @@ class WalArchive:
             )
         return hashlib.sha256(content).hexdigest()
 
+    def note_end(self, name: str) -> None:
+        """Note the last segment that was sent: without that, the loss of the newest ones is not noticed."""
+        self.bucket.write(layout.end_key(self.server), name.encode())
+
+    def end(self) -> str | None:
+        """Return the name of the last segment that was sent, None where none is noted."""
+        name = (self.bucket.read(layout.end_key(self.server)) or b"").decode(errors="replace")
+        return name if layout.is_wal_file(name) else None
+
     def has(self, name: str) -> bool:
         """Tell whether the store has a WAL file."""
         return self.bucket.size_bytes(layout.wal_key(self.server, name)) is not None

@@ -63,3 +63,24 @@ def test_the_newest_time_before_a_damaged_segment_is_named_and_can_be_restored(
     forked = forked_from(backend, archive, Source(parent, target=newest, base_backup_id=base.id))
     assert rows_of(backend, forked.server) == committed_until(backend, parent, newest)
     assert rfc3339(newest) == named[1]
+
+
+def test_the_loss_of_the_newest_segments_is_noticed(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
+) -> None:
+    base = based(backend, archive, parent)
+    target = append(backend, parent, 1, 2)[0]
+    ship(backend, archive, parent)
+    kept = WalArchive(bucket, parent.service_id).names()
+    for number in (3, 4):
+        append(backend, parent, number)
+        ship(backend, archive, parent)
+    lost = sorted(WalArchive(bucket, parent.service_id).names() - kept)
+    later = now()
+    bucket.delete([layout.wal_key(parent.service_id, name) for name in lost])
+    for time in (None, later):
+        with pytest.raises(Failed, match=f"has lost WAL segment {lost[0]}") as refused:
+            forked_from(backend, archive, Source(parent, target=time, base_backup_id=base.id))
+        assert "--to" in refused.value.details
+    forked = forked_from(backend, archive, Source(parent, target=target, base_backup_id=base.id))
+    assert rows_of(backend, forked.server) == [1]

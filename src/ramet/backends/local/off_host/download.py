@@ -155,7 +155,7 @@ class Download:
 
         Raises Failed when the WAL before the damaged one does not reach beyond the target.
         """
-        segments = list(wal.sizes) or wal.beyond(None)
+        segments, last = list(wal.sizes) or wal.beyond(None), base.segments[-1]
         with ThreadPoolExecutor(_AT_ONCE, "fetch-wal") as executor:
             while segments:
                 group, segments = segments[:_SEGMENTS_A_LOOK], segments[_SEGMENTS_A_LOOK:]
@@ -168,7 +168,11 @@ class Download:
                         return
                 if self._is_past_target(group[-1], base):
                     return
-                segments = segments or wal.beyond(group[-1])
+                segments, last = segments or wal.beyond(group[-1]), group[-1]
+        if wal.end is not None and last.timeline == wal.end.timeline and last < wal.end:
+            missing = Segment(last.timeline, last.number + 1)
+            message = f"The archive {self.bucket.url} has lost WAL segment {missing.name} of service {self._parent}"
+            self._end_before(missing, base, Failed("ARCHIVE_INCOMPLETE", message))
 
     def _end_before(self, damaged: Segment, base: Base, error: Failed) -> None:
         """End the download before a damaged segment. Raises Failed when the WAL before it does not reach the target."""
@@ -241,6 +245,7 @@ class _Wal:
         newest = max((int(name[:8], 16) for name in found), default=first.timeline)
         self.later_timelines = range(first.timeline + 1, newest + 1)
         self.sizes = {segment: listed[segment] for segment in sorted(listed) if segment.timeline == first.timeline}
+        self.end = segment_named(archive.end() or "")
         self.is_superseded = any(segment.timeline > first.timeline for segment in listed)
 
     def beyond(self, last: Segment | None) -> list[Segment]:

@@ -25,7 +25,8 @@ class Hole(msgspec.Struct, frozen=True):
 class WalProgress(msgspec.Struct, frozen=True):
     """Which WAL the archive at `url` has: up to a segment, and other files.
 
-    What was committed by `archived_until` is there. Without a `url` an earlier release has written it.
+    What was committed by `archived_until` is there. Without a `url` an earlier release has written it. `noted` is the
+    segment that is noted in the archive as the last one.
     """
 
     segment: str = ""
@@ -33,6 +34,7 @@ class WalProgress(msgspec.Struct, frozen=True):
     archived_until: datetime | None = None
     holes: tuple[Hole, ...] = ()
     url: str = ""
+    noted: str = ""
 
 
 class Base(msgspec.Struct, frozen=True):

@@ -122,6 +122,10 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
         write_progress(paths, progress)
         if time.monotonic() > deadline:
             break
+    if progress.noted != progress.segment:
+        wal.note_end(progress.segment)
+        progress = replace(progress, noted=progress.segment)
+        write_progress(paths, progress)
     return progress
 
 
