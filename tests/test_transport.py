@@ -73,11 +73,11 @@ def flood(connection: socket.socket) -> None:
             connection.sendall(b"1000\r\n" + b"x" * 0x1000 + b"\r\n")
 
 
-@pytest.mark.parametrize("answer", [drip, flood])
+@pytest.mark.parametrize(("answer", "limits"), [(drip, Limits(seconds=0.2)), (flood, Limits(size_bytes=100_000))])
 def test_another_ramet_holds_no_step_up_whatever_it_sends(
-    monkeypatch: pytest.MonkeyPatch, answer: Callable[[socket.socket], None]
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[[socket.socket], None], limits: Limits
 ) -> None:
-    monkeypatch.setattr(elsewhere, "_LIMITS", Limits(seconds=0.2, size_bytes=100_000))
+    monkeypatch.setattr(elsewhere, "_LIMITS", limits)
     with server(answer) as address:
         there = Address(address, "project", "public", Secret("secret"))
         with pytest.raises(Unavailable), elsewhere.open_elsewhere(there) as opened:

@@ -61,7 +61,8 @@ def is_store_used(settings: Settings) -> bool:
     """Tell whether the store that the settings name has been used. Raises Unavailable when it cannot be reached."""
     from ramet.store.database import is_empty
 
-    return not is_empty(settings.database_url) if settings.database_url else has_store(settings)
+    is_postgresql = (settings.database_url or "").startswith("postgresql")
+    return not is_empty(settings.store_url()) if is_postgresql else has_store(settings)
 
 
 def back_up_store(settings: Settings, target: Path) -> bool:

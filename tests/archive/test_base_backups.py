@@ -207,6 +207,16 @@ def test_a_damaged_description_is_named_and_hides_no_other_base_backup(
         backups.find(INFO.backup_id)
 
 
+def test_an_upload_whose_first_parts_were_removed_is_not_complete(backups: BaseBackups, tree: Path) -> None:
+    def remove_first(done: int, total: int) -> None:
+        if done == total:
+            backups.bucket.delete([layout.part_key(SERVER, INFO.backup_id, 0)])
+
+    with pytest.raises(Failed, match="is missing from the archive"):
+        backups.upload(INFO, tree, remove_first)
+    assert backups.find(INFO.backup_id) is None
+
+
 def test_a_damaged_checksum_is_named_and_its_part_is_uploaded_once_more(backups: BaseBackups, tree: Path) -> None:
     backups.upload(INFO, tree)
     key = layout.checksum_key(SERVER, INFO.backup_id, 1)

@@ -141,6 +141,6 @@ def test_a_file_that_has_no_profiles_is_named(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "credentials"
     path.write_bytes(content)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
-    with pytest.raises(Invalid, match=f"cannot be used: {path} is no file of profiles of AWS") as refused:
+    with pytest.raises(Invalid, match=f"cannot be used: {path} is not a valid file of AWS profiles") as refused:
         open_bucket("s3://bucket/prefix")
     assert "secret" not in str(refused.value)

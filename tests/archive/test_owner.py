@@ -76,7 +76,7 @@ def test_a_take_over_whose_answer_is_lost_is_tried_again(
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff"])
 def test_a_damaged_name_of_the_writer_is_said_to_be_so_and_can_be_taken_over(bucket: Bucket, content: bytes) -> None:
     bucket.write("ramet-owner.json", content)
-    with pytest.raises(Failed, match=r"ramet-owner\.json .* is damaged") as caught:
+    with pytest.raises(Failed, match=r"ramet-owner\.json, which .* is damaged") as caught:
         owner.claim(bucket, "first")
     assert "remove that object" in (caught.value.details or "")
     owner.take_over(bucket, "first")

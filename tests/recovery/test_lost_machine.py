@@ -306,9 +306,11 @@ def await_duties(instance: Instance, *names: str) -> None:
 
 
 def test_a_service_whose_version_is_missing_comes_back_when_it_is_installed(
-    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
+    machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path, postgresql_url: str
 ) -> None:
+    """The store of the second machine is on PostgreSQL."""
     first, second = machines
+    second.environment["RAMET_DATABASE_URL"] = postgresql_url
     major, newest = max(find_installations().by_major.items())
     first.environment["RAMET_PG_BIN"] = str(newest.bin)
     first.up()

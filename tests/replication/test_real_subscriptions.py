@@ -93,12 +93,12 @@ class Follower:
         with self.session() as inside, self.source.connect() as outside:
             return rows_of(inside) == rows_of(outside)
 
-    def finish(self) -> dict[str, object]:
+    def finish(self, promotion_id: str = "one") -> dict[str, object]:
         """End the subscription."""
         found: list[dict[str, object]] = []
 
         def is_over() -> bool:
-            loading = self.backend.subscriptions.finish(self.server, 0.5)
+            loading = self.backend.subscriptions.finish(self.server, promotion_id, 0.5)
             found.extend([] if loading.facts is None else [loading.facts])
             return bool(found)
 
@@ -147,7 +147,7 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
     assert state.lag_bytes is not None
     follower.source.run(_CHANGES + "CREATE TABLE made_later (id int PRIMARY KEY)")
     problem = follower.backend.subscriptions.observe(follower.server).problem
-    assert "not replicated, as those that were made after the service: public.made_later." in str(problem)
+    assert "not replicated, such as tables created after the service: public.made_later." in str(problem)
     facts = follower.finish()
     follower.source.run("DROP TABLE made_later")
     assert (facts["sequences"], facts["not_replicated"]) == (4, ["public.made_later"])
@@ -160,7 +160,7 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
         assert inside.execute("SELECT count(subname) FROM pg_subscription").fetchone() == (0,)
         assert outside.execute(_SLOTS).fetchall() == []
     assert not directory_of(paths_of(follower.backend, follower.server)).exists()
-    assert follower.backend.subscriptions.finish(follower.server, 0.5).facts == {}
+    assert follower.backend.subscriptions.finish(follower.server, "one", 0.5).facts == {}
 
 
 def test_tenants_see_no_password_and_own_nothing_of_it(follower: Follower) -> None:
@@ -245,11 +245,15 @@ def test_a_promotion_that_cannot_end_says_the_same_whatever_the_source_writes(fo
 
     def said() -> str:
         follower.source.run("INSERT INTO full_identity VALUES (77)")
-        return follower.backend.subscriptions.finish(follower.server, 0.1).progress
+        return follower.backend.subscriptions.finish(follower.server, "given up", 0.1).progress
 
     eventually(lambda: "The subscription has failed" in said(), "the failure")
     assert said() == said()
-    follower.source.run("DELETE FROM customers WHERE id = 90001")
+    with follower.session() as inside:
+        inside.execute("DELETE FROM customers WHERE id = 90001")
+    follower.source.run("INSERT INTO full_identity SELECT 1000 + n FROM generate_series(1, 20000) AS n")
+    assert follower.finish("asked for again")["not_replicated"] == []
+    assert follower.has_all()
 
 
 def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
@@ -271,7 +275,7 @@ def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_wha
         backend.subscriptions.detach(server)
     problem = str(backend.subscriptions.observe(server).problem)
     assert "Promote the service to keep what it has" in problem
-    assert backend.subscriptions.finish(server, 0.5).facts == {}
+    assert backend.subscriptions.finish(server, "one", 0.5).facts == {}
     with follower.session() as inside:
         assert inside.execute("SELECT count(subname) FROM pg_subscription").fetchone() == (0,)
     _, _, remedy = problem.partition("In the source: ")

@@ -56,3 +56,8 @@ def test_a_database_is_used_once_a_store_was_opened_there(postgresql_url: str, t
     assert not is_store_used(settings)
     opened(postgresql_url, tmp_path / "new")
     assert is_store_used(settings)
+
+
+def test_a_file_that_is_named_as_the_store_counts_as_used(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other.db"
+    assert is_store_used(load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path / "new"))

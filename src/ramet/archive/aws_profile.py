@@ -60,5 +60,5 @@ def _section_named(path: Path, name: str) -> Mapping[str, str]:
     try:
         files.read(path)
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no file of profiles of AWS: {error}") from error
+        raise ValueError(f"{path} is not a valid file of AWS profiles: {error}") from error
     return files[name] if files.has_section(name) else {}

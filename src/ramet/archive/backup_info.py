@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,10 +79,10 @@ def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo | None:
             timeline=int(fields["timeline"]),
             begin_time=datetime.fromisoformat(fields["begin_time"]),
             end_time=datetime.fromisoformat(fields["end_time"]),
-            begin_lsn=_matching(_LSN, fields["begin_xlog"]),
-            end_lsn=_matching(_LSN, fields["end_xlog"]),
-            begin_segment=_matching(_SEGMENT, fields["begin_wal"]),
-            end_segment=_matching(_SEGMENT, fields["end_wal"]),
+            begin_lsn=_lsn(fields, "begin_xlog"),
+            end_lsn=_lsn(fields, "end_xlog"),
+            begin_segment=_segment(fields, "begin_wal"),
+            end_segment=_segment(fields, "end_wal"),
             size_bytes=int(fields["size"] if fields["size"] != "None" else fields["cluster_size"]),
             label="" if label == "None" else ast.literal_eval(label),
             status=fields["status"],
@@ -92,10 +93,16 @@ def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo | None:
         raise ValueError(f"backup.info of base backup {backup_id} has no valid backup_label") from error
 
 
-def _matching(form: re.Pattern[str], value: str) -> str:
-    if form.fullmatch(value) is None:
-        raise ValueError(f"{value[:40]!r} is no LSN, or no name of a WAL segment")
-    return value
+def _lsn(fields: Mapping[str, str], field: str) -> str:
+    if _LSN.fullmatch(fields[field]) is None:
+        raise ValueError(f"{field} is no LSN (got {fields[field][:40]!r})")
+    return fields[field]
+
+
+def _segment(fields: Mapping[str, str], field: str) -> str:
+    if _SEGMENT.fullmatch(fields[field]) is None:
+        raise ValueError(f"{field} is no name of a WAL segment (got {fields[field][:40]!r})")
+    return fields[field]
 
 
 def _offset(lsn: str) -> int:

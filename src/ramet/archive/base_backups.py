@@ -84,6 +84,7 @@ class BaseBackups:
                 )
             done += _bytes_of(part)
             progress(done, total)
+        self.parts(info.backup_id)
         self.bucket.write(layout.info_key(self.server, info.backup_id), info.dump())
 
     def _upload_part(self, backup_id: str, number: int, tree: Path, part: list[Path]) -> Checksum:

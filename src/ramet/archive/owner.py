@@ -55,7 +55,7 @@ def owner_of(bucket: Bucket) -> Owner | None:
     if (owner := _decoded(content)) is None:
         raise Failed(
             "ARCHIVE_DAMAGED",
-            f"{_KEY} in the archive {bucket.url} is damaged, which names its writer",
+            f"{_KEY}, which names the writer of the archive {bucket.url}, is damaged",
             "If no other installation writes to this URL, remove that object: it is written again.",
         )
     return owner

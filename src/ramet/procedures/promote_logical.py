@@ -32,7 +32,7 @@ class PromoteLogical(Steps):
     def finish(self, work: Work[PromoteState]) -> Outcome:
         server = self.tools.server(work)
         try:
-            ended = self.tools.backend.subscriptions.finish(server, PATIENCE_SECONDS)
+            ended = self.tools.backend.subscriptions.finish(server, work.operation_id, PATIENCE_SECONDS)
         except Unavailable as error:
             return boot(self.tools, work, server, clients=True) or Wait(_PAUSE_SECONDS, str(error))
         if ended.facts is None:

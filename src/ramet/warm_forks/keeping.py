@@ -108,7 +108,7 @@ class KeepingWarm:
                 if fits(self.plane, one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
-        self._discard(pool, [one for one in own if one not in kept], "A fork that is made now is another one")
+        self._discard(pool, [one for one in own if one not in kept], "A fork that is made now would be different")
         kept = self._without_stale(parent, pool, kept)
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
         is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._next_fork_at)

@@ -92,8 +92,8 @@ def test_changes_arrive_until_a_subscription_is_finished(ground: Ground, elsewhe
     assert elsewhere.made_there() != []
     elsewhere.commit("two")
     eventually(lambda: has(ground, server, "one", "two"))
-    eventually(lambda: subscriptions.finish(server, 0.5).facts is not None)
-    assert subscriptions.finish(server, 0.5).facts is not None
+    eventually(lambda: subscriptions.finish(server, "one", 0.5).facts is not None)
+    assert subscriptions.finish(server, "one", 0.5).facts is not None
     assert elsewhere.made_there() == []
     ground.client.commit(server, "here")
     assert ground.client.values(server) == ["one", "two", "here"]

@@ -216,6 +216,24 @@ def test_old_base_backups_are_discarded_but_the_one_that_the_window_begins_with(
     assert [(now - base).days for base in archiving.backend.archive.bases[service.id]] == [35, 20, 3]
 
 
+def test_a_service_whose_archive_cannot_be_cleaned_up_keeps_no_other_from_it(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {create(archiving).id for _ in range(2)}
+    asked: list[str] = []
+
+    def damaged(server: Server, before: datetime) -> None:
+        asked.append(server.service_id)
+        raise Failed("ARCHIVE_DAMAGED", "an object is damaged")
+
+    now = datetime.now(UTC)
+    for each in known:
+        archiving.backend.archive.bases[each] = [now - timedelta(days=age) for age in (40, 35, 3)]
+    monkeypatch.setattr(archiving.backend.archive, "discard", damaged)
+    discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
+    assert set(asked) == known
+
+
 def test_the_archive_of_a_service_that_was_switched_off_expires_with_the_window(archiving: World) -> None:
     service = create(archiving)
     maintain(archiving)

@@ -10,6 +10,7 @@ from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
+from ramet.errors import Failed
 from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.model.service import Service
@@ -93,6 +94,25 @@ def test_servers_whose_clock_is_ahead_for_good_do_not_make_one_snapshot_due_afte
         world.worker.run_until_idle()
         counts.append(len(known_snapshots(world, service)))
     assert counts == [counts[0]] * 3
+
+
+def test_a_snapshot_after_the_clock_was_set_back_is_tried_again_when_it_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+    before = len(known_snapshots(world, service))
+    behind = ScheduledSnapshots(replace(world.plane, clock=lambda: utc_now() - timedelta(seconds=30)))
+
+    def fail(*_arguments: object) -> None:
+        raise Failed("SNAPSHOT_FAILED", "The storage took no snapshot")
+
+    for expected in (before, before + 1):
+        with monkeypatch.context() as patched:
+            if expected == before:
+                patched.setattr(world.backend.restore, "take_snapshot", fail)
+            behind.take_due()
+            world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) == expected
 
 
 def test_snapshots_that_somebody_waits_for_are_not_postponed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

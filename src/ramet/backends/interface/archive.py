@@ -9,6 +9,7 @@ from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.model.gaps import Gap
 
 ARCHIVE_BUSY = "ARCHIVE_BUSY"
+ARCHIVE_TAKEN_OVER = "ARCHIVE_TAKEN_OVER"  # another installation writes to it: `ramet.archive.owner`
 
 
 @dataclass(frozen=True)

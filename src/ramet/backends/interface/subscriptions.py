@@ -65,8 +65,8 @@ def unpublished_tables(names: Sequence[str]) -> str:
     """Return the problem of a service that does not receive these tables of its source."""
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return (
-        f"The source has tables that are not replicated, as those that were made after the service:"
-        f" {', '.join(names[:_SHOWN_NAMES])}{more}. Their rows are missing here: copy them after the promotion,"
+        f"The source has tables that are not replicated, such as tables created after the service:"
+        f" {', '.join(names[:_SHOWN_NAMES])}{more}. Their rows may be missing here: compare them after the promotion,"
         " or follow the source with a new service."
     )
 
@@ -89,11 +89,11 @@ class Subscriptions(Protocol):
     def observe(self, server: Server) -> SubscriptionState:
         """Return how far the subscription of a serving server is."""
 
-    def finish(self, server: Server, timeout_seconds: float) -> Progress:
+    def finish(self, server: Server, promotion_id: str, timeout_seconds: float) -> Progress:
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
-        The values of sequences are carried over before, and the tables that were not replicated are named. Publication,
-        slot and password are removed.
+        Another `promotion_id` is another first call. The values of sequences are carried over before; tables and
+        sequences that were not replicated are named. Publication, slot and password are removed.
         """
 
     def detach(self, server: Server) -> None:

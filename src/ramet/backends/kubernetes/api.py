@@ -35,7 +35,7 @@ from ramet.errors import Failed, Invalid, Unavailable, Unseen
 FIELD_MANAGER = "ramet"
 _TIMEOUT_SECONDS = 10.0
 # The API server ends each watch after a time, and the next one goes on there. One that is silent for longer has lost
-# its connection, of which nobody may have told this side.
+# its connection, perhaps without a word.
 _WATCH_SECONDS, _SILENT_SECONDS = 30, 40.0
 _MESSAGE_BYTES = 1024 * 1024
 _CHANNELS = ["v5.channel.k8s.io"]

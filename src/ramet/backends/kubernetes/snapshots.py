@@ -41,8 +41,9 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     name = names.snapshot_name(server.service_id, snapshot_id)
     if place.api.get(VolumeSnapshot, name) is None:
         volume = place.volume_of(server.service_id).metadata.name
-        begun = {names.BEGUN_ANNOTATION: json.dumps(position(place, server, paused=paused), sort_keys=True)}
-        wanted = manifests.snapshot(server.service_id, place.site, name, volume, snapshot_id, begun)
+        wanted = manifests.snapshot(
+            server.service_id, place.site, name, volume, snapshot_id, _begun(place, server, paused=paused)
+        )
         place.api.apply(VolumeSnapshot, wanted)
     cut = _await(place, name, lambda status: status.creation_time is not None or status.ready_to_use is True)
     facts = noted(cut)
@@ -53,6 +54,16 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
         note(place, name, facts)
     await_taken(place, name)
     return facts
+
+
+def _begun(place: Place, server: Server, *, paused: bool) -> dict[str, str]:
+    """Return the annotation with where the WAL of a server is; none of one that does not serve: it writes nothing."""
+    if paused:
+        return {}
+    try:
+        return {names.BEGUN_ANNOTATION: json.dumps(waking.position_of(place, server), sort_keys=True)}
+    except Unavailable:
+        return {}
 
 
 def await_taken(place: Place, name: str) -> VolumeSnapshot:

@@ -45,7 +45,7 @@ class MemorySubscriptions:
             volume.rows[:] = [Row(self.memory.clock(), value) for value in self.sources.rows]
         return SubscriptionState(1, 1, 0)
 
-    def finish(self, server: Server, timeout_seconds: float) -> Progress:
+    def finish(self, server: Server, promotion_id: str, timeout_seconds: float) -> Progress:
         if server.service_id in self.subscribed:
             self.observe(server)
         self.discard(server.service_id)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.archive import ARCHIVE_BUSY, ArchiveState
+from ramet.backends.interface.archive import ARCHIVE_BUSY, ARCHIVE_TAKEN_OVER, ArchiveState
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
@@ -94,7 +94,7 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
                 oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
             except (Failed, Unavailable) as error:
                 _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
-                if isinstance(error, Unavailable):
+                if isinstance(error, Unavailable) or error.code == ARCHIVE_TAKEN_OVER:
                     return
                 continue
             if oldest != service.archive_from:

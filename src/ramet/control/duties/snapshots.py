@@ -30,7 +30,7 @@ class ScheduledSnapshots:
     _written_before: dict[str, int] = field(default_factory=dict)
     _clock_ahead: float | None = None
     _clock_went_back: bool = False
-    _repeated: set[str] = field(default_factory=set)
+    _last_before: dict[str, str] = field(default_factory=dict)
     _faults: Faults = field(default_factory=lambda: Faults("snapshots"))
 
     def take_due(self) -> None:
@@ -45,7 +45,7 @@ class ScheduledSnapshots:
         self._written_before, self._written = self._written, {}
         self._clock_went_back = self._has_clock_gone_back()
         if self._clock_went_back:
-            self._repeated.clear()
+            self._last_before.clear()
         for service in serving_services(self.plane.store):
             if service.down_reason is None and service.storage_warning is None:
                 with self._faults.contained(service.id):
@@ -68,12 +68,11 @@ class ScheduledSnapshots:
     def _occurs_again(self, service: Service, last: Snapshot) -> bool:
         """Tell whether the clock was set back since a snapshot, now or while no process ran.
 
-        After one more snapshot it is not asked again: the host of a server may have a clock that is ahead for good.
+        It no longer counts once there is a newer one: the host of a server may have a clock that is ahead for good.
         """
-        is_ahead = last.taken_at > self.plane.clock() + _CLOCK_STEP and service.id not in self._repeated
-        if is_ahead:
-            self._repeated.add(service.id)
-        return self._clock_went_back or is_ahead
+        is_ahead = last.taken_at > self.plane.clock() + _CLOCK_STEP
+        is_first = is_ahead and self._last_before.setdefault(service.id, last.id) == last.id
+        return self._clock_went_back or is_first
 
     def _is_reason_enough(self, service: Service, last: Snapshot, written: int) -> bool:
         due = settings_in_force(self.plane, service, last)

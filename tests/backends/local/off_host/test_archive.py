@@ -308,6 +308,10 @@ def test_what_the_window_does_not_need_is_discarded(
     for backup_id in (given_up, damaged):
         bucket.write(layout.part_key(parent.service_id, backup_id, 0), b"x")
     bucket.write(layout.info_key(parent.service_id, damaged), b"")
+    write_progress(paths_of(backend, parent), BaseProgress(snapshot_id="under way"))
+    archive.discard(parent, first.end_time + timedelta(microseconds=1))
+    assert given_up in backups.ids()
+    write_progress(paths_of(backend, parent), BaseProgress())
     archive.discard(parent, first.end_time + timedelta(microseconds=1))
     assert backups.complete() == [first, second]
     assert backups.ids() == [first.backup_id, second.backup_id, damaged]

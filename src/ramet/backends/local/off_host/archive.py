@@ -1,5 +1,6 @@
 """The off-host archive of the services of this host; obeys ramet.backends.interface.archive.Archive."""
 
+import contextlib
 import threading
 import time
 import uuid
@@ -19,6 +20,7 @@ from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Holdings, Server, Source
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import BaseUpload, is_due
@@ -188,10 +190,7 @@ class LocalArchive:
         self._check_owner(bucket)
         backups, wal = BaseBackups(bucket, name), WalArchive(bucket, name).names()
         known = backups.complete()
-        usable = {info.backup_id for info in known}
-        for backup_id in backups.ids():
-            if backup_id not in usable and backup_id < backup_id_of(before):
-                backups.delete(backup_id)  # it is damaged, or its upload was given up
+        _discard_unusable(self.instances.paths(server.service_id), backups, before)
         expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)
@@ -241,6 +240,17 @@ class LocalArchive:
 def installation_id(secrets: Path) -> str:
     """Return the identifier of this data directory as the writer of an archive; generated once."""
     return kept_secret(secrets / "installation", uuid.uuid4().hex.encode).decode()
+
+
+def _discard_unusable(paths: ServicePaths, backups: BaseBackups, before: datetime) -> None:
+    """Remove old base backups that are damaged, or whose upload was given up; none while an upload is under way."""
+    with contextlib.suppress(TimeoutError, FileNotFoundError), files.locked(paths.uploading_lock, timeout_seconds=0):
+        if read_progress(paths, BaseProgress).snapshot_id is not None:
+            return
+        usable = {info.backup_id for info in backups.complete()}
+        for backup_id in backups.ids():
+            if backup_id not in usable and backup_id < backup_id_of(before):
+                backups.delete(backup_id)
 
 
 def _begin_at(paths: ServicePaths, bucket: Bucket) -> None:

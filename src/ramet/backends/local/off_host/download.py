@@ -5,6 +5,7 @@ It continues after a crash: parts of the base backup and WAL segments that are c
 """
 
 import contextlib
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ _RECORD_EVERY_SECONDS = 0.5
 _RETRY_SECONDS = 5.0
 # WAL is read to this long after the target: until then a clock that is set back may show the target again.
 _CLOCK_STEP = timedelta(minutes=10)
+_log = logging.getLogger(__name__)
 
 
 class _Ended(Exception):
@@ -83,6 +85,7 @@ class Download:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of a thread: whoever waits for it would wait for ever
             self._check_end()  # its files are being removed
+            _log.exception("the download of service %s failed", self._parent)
             message = f"The download of service {self._parent} from {self.bucket.url} failed: {error}"
             self._record(failure=Failure("DOWNLOAD_FAILED", message, "Fork once more."))
         return True

@@ -72,12 +72,13 @@ _NAMES: dict[str, str] = {
     "other_databases": """SELECT datname FROM pg_database
         WHERE NOT datistemplate AND datname NOT IN (current_database(), 'postgres') ORDER BY 1""",
 }
-# Any role makes aggregates, though their language is internal.
+# Any role makes aggregates, though their language is internal, unless their state is internal, too.
 _FOR_SUPERUSERS = f"""
 SELECT 'function in language ' || lanname, format('%I.%I', nspname, proname) FROM pg_proc o
     JOIN pg_namespace n ON n.oid = pronamespace JOIN pg_language l ON l.oid = prolang
     WHERE NOT lanpltrusted AND lanname <> 'sql' AND {_OURS.format(catalog="pg_proc")}
-    AND NOT EXISTS (SELECT FROM pg_aggregate WHERE aggfnoid = o.oid)
+    AND NOT EXISTS (SELECT FROM pg_aggregate
+        WHERE aggfnoid = o.oid AND 'internal'::regtype NOT IN (aggtranstype, aggmtranstype))
 UNION ALL SELECT 'base type', format('%I.%I', nspname, typname) FROM pg_type o JOIN pg_namespace n
     ON n.oid = typnamespace WHERE typtype = 'b' AND typelem = 0 AND {_OURS.format(catalog="pg_type")}
 UNION ALL SELECT 'operator class', format('%I.%I', nspname, opcname) FROM pg_opclass o JOIN pg_namespace n

@@ -32,7 +32,7 @@ _MOST_OF_A_SESSION = 64 * 1024**2
 class Relay:
     """A relay that listens in `directory`. `received` counts the bytes from the source, of all its connections.
 
-    `problem` says by which limit it has cut them: nothing that a source answers, or does not, holds its clients up.
+    `problem` says by which limit it has cut them, and cuts those that come later, too.
     """
 
     source: SourceAddress
@@ -101,6 +101,8 @@ def _accept(relay: Relay, listener: socket.socket) -> None:
         except OSError:
             return
         relay.opened.add(client)
+        if relay.problem is not None:
+            _cut(client)  # the others were cut before
         threading.Thread(target=_serve, args=(relay, client), name="relay", daemon=True).start()
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from ramet.backends.local.sql.connections import Connection, row, rows
 from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
-_MOST_NAMES = 200
+_MOST_NAMES, _MOST_CHARACTERS = 200, 200
 _END_SECONDS, _PAUSE_SECONDS = 15.0, 0.1
 SESSION_SECONDS = 90.0  # more than the longest statement may take
 _SETTINGS = "-c search_path=pg_catalog -c statement_timeout=60s -c lock_timeout=10s"
@@ -60,16 +61,18 @@ _LAG = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
 WHERE slot_name = %s
 """
-_SEQUENCES = """
-SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-WHERE relkind = 'S' AND relpersistence <> 't' AND nspname !~ '^pg_' ORDER BY 1, 2
-"""
+_SEQUENCES = f"""
+SELECT nspname, relname, has_schema_privilege(n.oid, 'USAGE') AND has_sequence_privilege(c.oid, 'SELECT')
+FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind = 'S' AND relpersistence <> 't' AND {_OURS} ORDER BY 1, 2
+"""  # noqa: S608 - all of it is ours
 _LEFT = """
 SELECT greatest(0, pg_wal_lsn_diff(%s::pg_lsn, confirmed_flush_lsn))::int8 FROM pg_replication_slots
 WHERE slot_name = %s
 """
 # pg_sequences shows no value for a sequence that was set without being used, as RESTART and setval(…, false) do.
-_VALUE = sql.SQL("SELECT last_value, is_called FROM {}")
+_VALUE = sql.SQL("SELECT {}::text, {}::text, last_value, is_called FROM {}")
+_SEQUENCES_AT_ONCE = 500
 
 
 @contextlib.contextmanager
@@ -118,6 +121,11 @@ class SequenceValue(NamedTuple):
     is_called: bool
 
 
+def _bounded(names: Iterable[str]) -> list[str]:
+    """Return names that a source has sent as they may be shown: one that is hostile bounds neither."""
+    return [" ".join(str(name).split())[:_MOST_CHARACTERS] for name in islice(names, _MOST_NAMES)]
+
+
 @dataclass(frozen=True)
 class Publisher:
     """The publication and the slot of one service in a source; both have this name."""
@@ -144,7 +152,7 @@ class Publisher:
 
     def not_published(self) -> list[str]:
         """Return the tables of the source that it does not publish."""
-        return [name for (name,) in self.connection.execute(_NOT_PUBLISHED, (self.name,)).fetchall()]
+        return _bounded(name for (name,) in self.connection.execute(_NOT_PUBLISHED, (self.name,)).fetchall())
 
     def position(self) -> str:
         """Return the end of the source's WAL."""
@@ -161,10 +169,17 @@ class Publisher:
         return None if row is None else row[0]
 
     def sequences(self) -> list[SequenceValue]:
-        """Return the values of all sequences."""
-        names = self.connection.execute(_SEQUENCES.encode()).fetchall()
-        values = [self.connection.execute(_VALUE.format(sql.Identifier(*name))).fetchall() for name in names]
-        return [SequenceValue(*name, *value) for name, [value] in zip(names, values, strict=True)]
+        """Return the values of all sequences that the role may read."""
+        found = rows(self.connection, _SEQUENCES)
+        values = [_VALUE.format(one, two, sql.Identifier(one, two)) for one, two, may_read in found if may_read]
+        chunks = [values[n : n + _SEQUENCES_AT_ONCE] for n in range(0, len(values), _SEQUENCES_AT_ONCE)]
+        queries = [sql.SQL(" UNION ALL ").join(chunk) for chunk in chunks]
+        return [SequenceValue(*row) for query in queries for row in self.connection.execute(query).fetchall()]
+
+    def hidden_sequences(self) -> list[str]:
+        """Return the sequences that the role may not read."""
+        found = rows(self.connection, _SEQUENCES)
+        return _bounded(f"{schema}.{name}" for schema, name, may_read in found if not may_read)
 
     def remove(self) -> None:
         """Drop both, if they exist, and end the session of a subscriber that still reads."""

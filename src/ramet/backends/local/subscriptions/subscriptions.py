@@ -37,9 +37,9 @@ _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
 _HAS_FAILED = ". The subscription has failed: if this does not go on, the log of the service says why"
-_NOT_COPIED = "A table cannot be copied: the log of the service says why. That is tried again every few seconds."
-# A request waits for the first, and whatever else is observed for the second.
-_EXAMINE_SECONDS, _OBSERVE_SECONDS = 20.0, 10.0
+_NOT_COPIED = "Copying a table has failed, and is tried again: if it goes on failing, the log of the service says why."
+# A request waits for the first, whatever else is observed for the second, and a worker for the third.
+_EXAMINE_SECONDS, _OBSERVE_SECONDS, _FINISH_SECONDS = 20.0, 10.0, 30.0
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -97,7 +97,8 @@ class LocalSubscriptions:
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
                 publisher = Publisher(source, name)
-                (lag, status), missing = publisher.lag(), publisher.not_published()
+                lag, status = publisher.lag()
+                missing = publisher.not_published() if copied == tables else []
         except psycopg.Error as error:
             return SubscriptionState(
                 tables, copied, None, f"The source {kept.source} cannot be reached: {words_of(error)}."
@@ -113,21 +114,18 @@ class LocalSubscriptions:
             problem = _FAILS
         return SubscriptionState(tables, copied, lag, problem)
 
-    def finish(self, server: Server, timeout_seconds: float) -> Progress:
+    def finish(self, server: Server, promotion_id: str, timeout_seconds: float) -> Progress:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
         if not (directory_of(paths) / _SOURCE).exists():
             return Progress({})  # it was finished before
         kept = self._kept(paths)
-        end_file = directory_of(paths) / _END
         try:
-            with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
+            with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
                 publisher = Publisher(source, name)
-                if not end_file.exists():
-                    files.write(end_file, publisher.position(), durable=True)
-                end = end_file.read_text()
+                end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
                     return Progress(None, self._left(paths, publisher, end))
-                missing = publisher.not_published()
+                missing = publisher.not_published() + publisher.hidden_sequences()
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
         except psycopg.OperationalError as error:
@@ -158,6 +156,15 @@ class LocalSubscriptions:
         except (psycopg.Error, Failed) as error:
             _log.warning("slot and publication %s stay in %s: %s", name, kept.source, error)
         shutil.rmtree(directory)
+
+    def _end_of(self, paths: ServicePaths, publisher: Publisher, promotion_id: str) -> str:
+        """Return what a promotion waits for; that of an earlier one, which was given up, does not count."""
+        file = directory_of(paths) / _END
+        known_id, _, end = files.read(file).partition(" ")
+        if known_id != promotion_id:
+            end = publisher.position()
+            files.write(file, f"{promotion_id} {end}", durable=True)
+        return end
 
     def _carry_over(self, paths: ServicePaths, name: str, publisher: Publisher) -> int:
         with connections.connect(paths, DATABASE) as connection:
