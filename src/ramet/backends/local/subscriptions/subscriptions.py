@@ -160,7 +160,7 @@ class LocalSubscriptions:
     def _end_of(self, paths: ServicePaths, publisher: Publisher, promotion_id: str) -> str:
         """Return what a promotion waits for; that of an earlier one, which was given up, does not count."""
         file = directory_of(paths) / _END
-        known_id, _, end = files.read(file).partition(" ")
+        known_id, _, end = files.read(file).rpartition(" ")
         if known_id != promotion_id:
             end = publisher.position()
             files.write(file, f"{promotion_id} {end}", durable=True)
