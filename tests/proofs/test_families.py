@@ -13,7 +13,7 @@ from tests.proofs.ledgers import append, at, has_ledger, make_ledger, rows, rows
 from tests.proofs.test_pitr_targets import earliest
 
 NOW = ForkRequest(ForkStrategy.NOW)
-DEPTH = 10
+DEPTH = 6
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def sized_parent(ground: Ground) -> Iterator[Running]:
     ground.delete(running)
 
 
-def test_forks_of_forks_to_depth_10_each_hold_their_line(ground: Ground, parent: Running) -> None:
+def test_forks_of_forks_to_depth_6_each_hold_their_line(ground: Ground, parent: Running) -> None:
     line = [parent]
     append(parent, 0)
     for number in range(1, DEPTH + 1):

@@ -9,6 +9,9 @@ from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
+from ramet.errors import NotFound
+from ramet.recovery.catalogue import ServiceEntry
+from ramet.recovery.contents import read_contents
 from ramet.recovery.publish import PublishCatalogue
 from ramet.recovery.sealed import ensure_key
 from tests.worlds import World
@@ -57,3 +60,11 @@ def publish(world: World, bucket: Bucket, directory: Path, installation: str = "
 def created(world: World, names: Iterable[str]) -> dict[str, str]:
     """Create services, and return their ids by their names."""
     return {name: world.create(name).id for name in names}
+
+
+def entries(bucket: Bucket) -> list[ServiceEntry]:
+    """Return what an archive says of its services; nothing while it has no catalogue."""
+    try:
+        return [each.entry for each in read_contents(bucket).holdings]
+    except NotFound:
+        return []

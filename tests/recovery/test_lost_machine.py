@@ -19,6 +19,7 @@ from harness.waiting import eventually
 from ramet.archive.object_store import Bucket
 from ramet.backends.local.off_host.shipping import switch_segment
 from ramet.machine.installation import find_installations
+from tests.recovery.archives import entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -129,7 +130,7 @@ def test_everything_comes_back_on_another_machine(
     key, credentials = saved_key(first, tmp_path), first.credentials
     before = {name: first.ask("GET", f"/services/{service_id}") for name, service_id in lost.ids.items()}
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
-    eventually(lambda: catalogue_says(second, bucket, "paused", paused=True), "the catalogue", 0.2)
+    eventually(lambda: catalogue_says(bucket, "paused", paused=True), "the catalogue", 0.2)
     lose(first)
 
     answer = recover(second, bucket, "--all", "--take-over", "--archive-key-file", str(key))
@@ -194,9 +195,8 @@ def further_endpoints(ask: Callable[[str, str], Any], service_id: str) -> tuple[
     return found["connection_pooler"]["endpoint"]["port"], sets[0]["endpoint"]["port"]
 
 
-def catalogue_says(instance: Instance, bucket: Bucket, name: str, *, paused: bool) -> bool:
-    listed = json.loads(recover(instance, bucket).stdout)
-    return any(one["name"] == name and one["paused"] is paused for one in listed["services"])
+def catalogue_says(bucket: Bucket, name: str, *, paused: bool) -> bool:
+    return (name, paused) in [(each.name, each.paused) for each in entries(bucket)]
 
 
 def killed_in_the_middle(instance: Instance, bucket: Bucket, key: Path) -> str:
@@ -229,7 +229,7 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
     with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
     first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
     key, port, credentials = saved_key(first, tmp_path), lost.port("shop"), first.credentials
     wrong = tmp_path / "wrong.key"
     wrong.write_text("A" * 43)
@@ -317,7 +317,7 @@ def test_a_service_whose_version_is_missing_comes_back_when_it_is_installed(
     lost = Lost(first)
     lost.create("shop")
     first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
     key = saved_key(first, tmp_path)
     lose(first)
 
@@ -351,7 +351,7 @@ def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
         ((target,),) = connection.execute("SELECT clock_timestamp()").fetchall()
         connection.execute("INSERT INTO entry VALUES (2)")
     first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(second, bucket, "shop", paused=False), "the catalogue", 0.2)
+    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
     credentials, port = first.credentials, lost.port("shop")
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
 

@@ -146,7 +146,7 @@ def test_a_fork_is_reset_and_rewound_without_a_trace(ramet: Instance) -> None:
     with ramet.client() as client:
         taken = client.create_checkpoint(fork.service_id, "start")
         client.wait_checkpoint(fork.service_id, taken.id)
-        for number in range(20):
+        for number in range(6):
             add(fork, own, 100 + number)
             ended(ramet, client.rewind_service(fork.service_id, "start"))
             assert rows(fork, own) == [1]

@@ -1,6 +1,5 @@
 """The machine of an upgraded service is lost: service and state before come back from the off-host archive."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,9 +8,11 @@ import pytest
 
 from harness.instance import Instance, connect, open_instance
 from harness.waiting import eventually
+from ramet.archive.object_store import open_bucket
 from ramet.machine.installation import find_installations
 from ramet.model.environment import Environment
 from ramet.model.status import OperationStatus
+from tests.recovery.archives import entries
 from tests.upgrades.conftest import NEW, OLD
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -66,13 +67,8 @@ def test_both_come_back_from_the_archive_after_the_loss_of_the_machine(
     key.write_text(first.run("archive", "key", "--data", str(first.data)).stdout)
     contents = ("recover", "--data", str(second.data), "--from", first.environment["RAMET_ARCHIVE_URL"], "-o", "json")
 
-    def is_known() -> bool:
-        answer = second.run(*contents)
-        assert answer.returncode == 0, answer.stderr
-        listed = json.loads(answer.stdout)["services"]
-        return {one["service_id"]: one["paused"] for one in listed} == {shop: False, before: True}
-
-    eventually(is_known, "the catalogue", 0.5)
+    archive, wanted = open_bucket(first.environment["RAMET_ARCHIVE_URL"]), {shop: False, before: True}
+    eventually(lambda: {one.id: one.paused for one in entries(archive)} == wanted, "the catalogue", 0.2)
     root = first.root
     first.remove()
     root.mkdir()  # the fixture removes it again

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,8 @@ def mounted(image: Path, place: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        unmount = partial(subprocess.run, ["umount", str(place)], capture_output=True, check=False)
+        eventually(lambda: unmount().returncode == 0, "the end of all that uses the copy")
 
 
 def rows_after_start(instances: Instances, server: Server) -> list[int]:
