@@ -100,6 +100,16 @@ def test_snapshots_are_thinned_with_age() -> None:
     assert 6 <= sum(age >= timedelta(days=1) for age in ages) <= 9
 
 
+def test_the_first_snapshot_of_each_timeline_is_kept_of_an_hour_in_which_the_data_was_replaced() -> None:
+    known = [snapshot(minutes / 1440) for minutes in (115, 100, 85, 70, 0)]
+    known = [replace(one, timeline=1 if number < 2 else 2) for number, one in enumerate(known)]
+    assert kept_of(known) == [known[0], known[2], known[4]]
+    target = known[3].taken_at
+    chosen = base_for(kept_of(known), target)
+    assert chosen is not None
+    assert chosen.timeline == 2
+
+
 def test_thinning_again_a_little_later_retires_nothing_that_was_kept_for_its_slot() -> None:
     known = [snapshot(hours / 24) for hours in range(24 * 6)]
     kept = kept_of(known)

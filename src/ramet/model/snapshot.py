@@ -118,7 +118,7 @@ def retired(snapshots: list[Snapshot], now: datetime, window: timedelta, *, is_s
 
 
 def _one_of_each_slot(ordered: list[Snapshot], now: datetime) -> Iterable[Snapshot]:
-    kept: dict[tuple[str, int], Snapshot] = {}
+    kept: dict[tuple[int, str, int], Snapshot] = {}
     for snapshot in ordered:
         kept.setdefault(_slot(snapshot, now), snapshot)
     return kept.values()
@@ -144,13 +144,16 @@ def _base_of_window(automatic: list[Snapshot], begins_at: datetime, now: datetim
     return newest([snapshot for snapshot in earlier if snapshot.taken_at <= begins_at])
 
 
-def _slot(snapshot: Snapshot, now: datetime) -> tuple[str, int]:
-    """Return the slot of time in which only the oldest snapshot is kept."""
+def _slot(snapshot: Snapshot, now: datetime) -> tuple[int, str, int]:
+    """Return the slot of time, on its timeline, in which only the oldest snapshot is kept.
+
+    Recovery from a snapshot of an earlier timeline ends where that was left: it never reaches a later one.
+    """
     age = now - snapshot.taken_at
     if age < timedelta(hours=1):
-        return snapshot.id, 0
+        return snapshot.timeline, snapshot.id, 0
     step = timedelta(hours=1) if age < timedelta(days=1) else timedelta(days=1)
-    return str(step), int(snapshot.taken_at.timestamp() // step.total_seconds())
+    return snapshot.timeline, str(step), int(snapshot.taken_at.timestamp() // step.total_seconds())
 
 
 def lsn_number(lsn: str) -> int:

@@ -113,6 +113,13 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
+def test_wal_of_a_timeline_whose_first_base_backup_is_to_come_is_kept() -> None:
+    history = History(lsn=100 * SEGMENT_BYTES)
+    history.back_up()
+    older, shipped = Segment(1, 50).name, Segment(2, 50).name
+    assert set(expired_wal(history.bases, [older, shipped])) == {older}
+
+
 def retain(bases: list[BackupInfo], wal: set[str], before: datetime) -> tuple[list[BackupInfo], set[str]]:
     expired = expired_bases(bases, wal, before)
     kept = [base for base in bases if base not in expired]

@@ -9,10 +9,10 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import is_due
-from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress
+from ramet.backends.local.off_host.progress import Base, BaseProgress, Hole, WalProgress
 from ramet.backends.local.off_host.shipping import Seen, Watch
 from ramet.backends.local.sql import connections
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
 from tests.backends.local.forks import append, paths_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,6 +40,20 @@ def test_after_a_restore_in_place_a_time_is_archived_with_a_base_backup_of_its_t
 ) -> None:
     watch = Watch([Seen(AT, 1000, "700:700:"), Seen(LATER, 4 * SEGMENT_BYTES, "700:700:", timeline=2)])
     assert watch.archived_until(last, base_timeline) == until
+
+
+@pytest.mark.parametrize(
+    ("begin", "is_closed"), [(Segment(1, 4), False), (Segment(1, 6), True), (Segment(2, 4), True), (None, True)]
+)
+def test_a_base_backup_after_a_hole_closes_it_also_one_of_a_later_timeline(
+    begin: Segment | None, is_closed: bool
+) -> None:
+    hole = Hole(Segment(1, 4).name, Segment(1, 6).name, AT)
+    progress = WalProgress(segment=Segment(2, 9).name, holes=(hole,))
+    name, number = ("", 6) if begin is None else (begin.name, begin.number)
+    base = Base("", LATER, shown_lsn(number * SEGMENT_BYTES), begin_segment=name)
+    (seen,) = shipping.bridged(progress, base).holes
+    assert seen.until == (LATER if is_closed else None)
 
 
 def test_a_base_backup_is_due_once_the_timeline_of_the_last_one_was_left() -> None:

@@ -15,7 +15,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.exclusive import kept_in_place
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
-from ramet.backends.local.off_host.shipping import end_of, end_of_hole, is_left, open_hole
+from ramet.backends.local.off_host.shipping import end_of, is_after, is_left, open_hole
 from ramet.backends.local.restore import base_backup, snapshots
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.volumes.driver import Driver
@@ -63,7 +63,8 @@ class BaseUpload:
             snapshot_id = self._chosen()
             if self._is_before_hole(snapshot_id) or self._is_newest(snapshot_id):
                 return ""
-            self._begin(snapshot_id)
+            if not self._begin(snapshot_id):
+                return ""
         info = self._info(snapshot_id)
         if info.backup_id not in {known.backup_id for known in self.backups.complete()}:
             self.backups.upload(info, self._tree(snapshot_id))
@@ -84,8 +85,8 @@ class BaseUpload:
     def _is_before_hole(self, snapshot_id: str) -> bool:
         """Tell whether a snapshot is from before a hole, so that nothing after the hole can be restored with it."""
         hole = open_hole(read_progress(self.paths, WalProgress))
-        begin = lsn_number(snapshots.base_of(self.paths, snapshot_id).facts.start_lsn)
-        return hole is not None and begin < end_of_hole(hole)
+        facts = snapshots.base_of(self.paths, snapshot_id).facts
+        return hole is not None and not is_after(hole, facts.timeline, facts.start_lsn)
 
     def _is_newest(self, snapshot_id: str) -> bool:
         """Tell whether the newest base backup was made from a snapshot."""
@@ -93,14 +94,18 @@ class BaseUpload:
         taken_at = snapshots.base_of(self.paths, snapshot_id).facts.taken_at
         return newest is not None and newest.backup_id == backup_id_of(taken_at)
 
-    def _begin(self, snapshot_id: str) -> None:
-        """Copy a snapshot aside, so that nothing removes it during the upload."""
+    def _begin(self, snapshot_id: str) -> bool:
+        """Copy a snapshot aside, so that nothing removes it during the upload; False when it was removed just now."""
         self._remove()
         files.make_directory(self.paths.root, _DIRECTORY)
         source = snapshots.directory_of(self.paths, snapshot_id)
         shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
         snapshots.copy_data(self.driver, self.paths, snapshot_id, self._tree(snapshot_id))
+        if not source.is_dir():
+            self._remove()  # the copy lacks what was gone by then
+            return False
         write_progress(self.paths, replace(read_progress(self.paths, BaseProgress), snapshot_id=snapshot_id))
+        return True
 
     def _remove(self) -> None:
         self.driver.remove_tree(self._directory)

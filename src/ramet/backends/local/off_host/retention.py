@@ -27,11 +27,16 @@ def expired_bases(bases: Sequence[BackupInfo], wal: Iterable[str], before: datet
 
 
 def expired_wal(kept: Sequence[BackupInfo], wal: Iterable[str]) -> Iterator[str]:
-    """Yield the WAL segments that none of the base backups needs: each needs those from its first one on."""
+    """Yield the WAL segments that none of the base backups needs: each needs those from its first one on.
+
+    Those of a timeline after all of them are for a base backup that is to come.
+    """
     firsts = [segment for base in kept if (segment := segment_named(base.begin_segment)) is not None]
+    last = max(first.timeline for first in firsts)
     for name in wal:
         segment = segment_named(name)
-        if segment is not None and not any(_follows(segment, first) for first in firsts):
+        is_known = segment is not None and segment.timeline <= last
+        if segment is not None and is_known and not any(_follows(segment, first) for first in firsts):
             yield name
 
 

@@ -164,9 +164,11 @@ def bridged(progress: WalProgress, base: Base) -> WalProgress:
     """Return the progress once a base backup is complete: nothing is restored across a hole before it any more."""
     if is_behind(progress, base):
         return progress
-    begin = lsn_number(base.begin_lsn)
+    first = segment_named(base.begin_segment)
     holes = (
-        replace(hole, until=base.taken_at) if hole.until is None and begin >= end_of_hole(hole) else hole
+        replace(hole, until=base.taken_at)
+        if hole.until is None and is_after(hole, None if first is None else first.timeline, base.begin_lsn)
+        else hole
         for hole in progress.holes
     )
     # Before the first base backup nothing could be restored anyway.
@@ -178,10 +180,12 @@ def open_hole(progress: WalProgress) -> Hole | None:
     return next((hole for hole in reversed(progress.holes) if hole.until is None), None)
 
 
-def end_of_hole(hole: Hole) -> int:
-    """Return the LSN from which a base backup needs no WAL of a hole."""
+def is_after(hole: Hole, timeline: int | None, lsn: str) -> bool:
+    """Tell whether a base backup that begins there needs no WAL of a hole; without a timeline, of the same one."""
     following = segment_named(hole.following)
-    return 0 if following is None else following.start
+    if following is None:
+        return True
+    return (timeline or following.timeline, lsn_number(lsn)) >= (following.timeline, following.start)
 
 
 def _other_files(paths: ServicePaths, progress: WalProgress) -> list[str]:
