@@ -11,10 +11,14 @@ import pytest
 from ramet.backends.interface.followers import HostFacts
 from ramet.backends.interface.subscriptions import SubscriptionState
 from ramet.backends.interface.values import Server
+from ramet.control.duties.health import Health
 from ramet.control.duties.sampling import Sampling
+from ramet.control.services import get_service
+from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
+from ramet.procedures.servers import server_of
 from ramet.store import metrics
 from tests.api.world import World, open_world
 
@@ -158,6 +162,31 @@ def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
     assert world.backend.followers.kept == {}
     again = world.post(path, {})
     assert (again.status_code, again.json()["code"]) == (400, "NOT_FOLLOWING")
+
+
+def test_a_service_whose_promotion_was_given_up_half_done_is_left_alone_until_it_is_promoted_again(
+    world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, health = f"{world.services_path}/{follower['service_id']}/promote", Health(world.plane)
+
+    def refuse(server: Server, **_options: bool) -> dict[str, Any]:
+        raise Failed("ROLES_NOT_TAKEN_OVER", "The roles cannot be taken over")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.followers, "take_over", refuse)
+        world.post(path, {})
+        world.work()
+    for _ in range(2):
+        found = world.look(follower)
+        assert found["status"] == "UNSTABLE"
+        assert "Its promotion is not complete" in found["metadata"]["status_reason"]
+        health.inspect()
+        world.backend.servers.stop(server_of(get_service(world.plane, world.tenant.project.id, follower["service_id"])))
+        health.inspect()
+        world.work()
+    world.post(path, {})
+    world.work()
+    assert (world.look(follower)["status"], world.look(follower)["metadata"].get("following")) == ("READY", None)
 
 
 def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:

@@ -226,7 +226,13 @@ def ledger(source: Source, service: Service) -> Iterator[Ledger]:
 def test_a_production_database_moves_without_a_lost_row(client: Client, source: Source) -> None:
     """The steps of docs/following.md, under a running ledger, with a slot of the service's own."""
     limit_slots(source)
-    made = follow(client, source, create_slot=True)
+    with source.connect() as connection:
+        connection.execute("CREATE ROLE tsdbadmin")
+        connection.execute("GRANT tsdbadmin TO app")
+        made = follow(client, source, create_slot=True)
+        connection.execute("CREATE DATABASE tsdb")
+        is_refused_while_the_name_is_taken(client, source, made)
+        connection.execute("DROP DATABASE tsdb")
     with ledger(source, made) as written:
         eventually(lambda: len(written.acknowledged) > 50, "the ledger")
         with source.connect() as connection:
@@ -251,6 +257,20 @@ def test_a_production_database_moves_without_a_lost_row(client: Client, source: 
     copy = fork(client, made.service_id, ForkStrategy.NOW)
     assert (1000,) in ask(copy, _LEDGER)
     client.delete_service(made.service_id)
+
+
+def is_refused_while_the_name_is_taken(client: Client, source: Source, made: Service) -> None:
+    """A promotion that could not end is not begun: the service follows as before."""
+    with source.connect() as connection:
+        position = str(connection.execute("SELECT pg_current_wal_insert_lsn()").fetchall()[0][0])
+    client.promote_service(made.service_id, wait_for_lsn=position)
+
+    def errors() -> list[str]:
+        return [str(one.error) for one in client.list_operations(service_id=made.service_id).operations]
+
+    eventually(lambda: any("There is a database tsdb beside" in one for one in errors()), "the refusal")
+    client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
+    assert client.get_service(made.service_id).metadata.following is not None
 
 
 def says(client: Client, service: Service, text: str) -> bool:

@@ -20,6 +20,7 @@ from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 from ramet.model.upstream import Following, FollowMethod, Upstream
 
+HALF_PROMOTED = "Its promotion is not complete"
 _PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
@@ -175,6 +176,11 @@ def restore_warning(service: Service) -> str | None:
 def is_standby(service: Service) -> bool:
     """Tell whether a service is a physical standby: nothing can be written in it, not even by the platform."""
     return service.upstream is not None and service.upstream.method is FollowMethod.PHYSICAL
+
+
+def is_half_promoted(service: Service) -> bool:
+    """Tell whether a promotion was given up after recovery may have ended: the server must not be opened as it is."""
+    return is_standby(service) and (service.down_reason or "").startswith(HALF_PROMOTED)
 
 
 def is_visible(service: Service, now: datetime) -> bool:

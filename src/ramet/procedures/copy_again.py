@@ -101,7 +101,7 @@ class ReplaceCopy(Steps):
     def replace(self, work: Work[ReplaceCopyState]) -> Outcome:
         backend, server, state = self.tools.backend, self.tools.server(work), work.state
         last = newest(self._snapshots(work))
-        if last is not None and not state.continues and not _is_before(last, state) and last.timeline == state.timeline:
+        if last is not None and not state.continues and not _is_before(last, state):
             raise _still_behind(state, last)
         backend.servers.stop(server)
         dropped = [] if state.continues else self._outdated(work)

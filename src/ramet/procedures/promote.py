@@ -19,10 +19,12 @@ from msgspec.structs import replace
 
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
+from ramet.model.service import HALF_PROMOTED, is_half_promoted
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, boot, finish, server_of, submit_snapshot
 from ramet.procedures.state import PromoteState
+from ramet.store import services
 
 _PAUSE_SECONDS = 0.05
 _DOWN = "the server is not serving"
@@ -80,6 +82,8 @@ class Promote(Steps):
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         """End the claim: the service follows as before, or is half promoted, which a second promotion ends."""
-        is_half_done = work.step in ("secure", "publish")
-        reason = f"Its promotion is not complete: {error} Promote it again." if is_half_done else None
+        found = services.get_service(tx, work.subject)
+        was_half_done = found is not None and is_half_promoted(found)
+        is_half_done = was_half_done or work.step in ("promote", "secure", "publish")
+        reason = f"{HALF_PROMOTED}: {error} Promote it again." if is_half_done else None
         finish(tx, work, down_reason=reason)

@@ -154,12 +154,15 @@ class LocalFollowers:
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
         paths = self.instances.paths(server.service_id)
-        return lag.left(
+        left = lag.left(
             paths,
             lsn,
             drain=drain,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),
         )
+        if left is None:
+            adoption.check_before(paths)
+        return left
 
     def promote(self, server: Server, timeout_seconds: float) -> bool:
         """Promote the standby, which turns clients away from then on until its credentials are its own."""

@@ -15,10 +15,12 @@ from ramet.backends.local.sql.connections import row
 from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream, lost_wal
 
+# Until the first message of a connection, its end is that of the one before, and both times are those of its begin.
 _PROGRESS = """
 SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
     pg_wal_lsn_diff(coalesce(w.latest_end_lsn, pg_last_wal_receive_lsn()), pg_last_wal_replay_lsn())::int8,
-    w.pid IS NOT NULL, pg_get_wal_replay_pause_state(), w.latest_end_lsn < %s::text::pg_lsn
+    w.pid IS NOT NULL, pg_get_wal_replay_pause_state(),
+    w.latest_end_lsn < %s::text::pg_lsn AND w.last_msg_send_time <> w.last_msg_receipt_time
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
 """
 _END = """
@@ -29,7 +31,7 @@ _AWAY = "It follows again by itself when the source answers."
 _AGAIN = "The source is copied again by itself; until then the service can be forked."
 # Messages of the processes that receive and replay WAL; those of sessions could say the same.
 _OF_RECOVERY = ("startup", "walreceiver")
-_STREAMS = "started streaming WAL"
+_BEGINS = ("started streaming WAL", "entering standby mode")
 _IS_BEHIND = re.compile(r"requested start(ing)? point .* is ahead of the")
 # What replay says of WAL that does not continue what it has, and how it ends the stream then.
 _NO_RECORD = re.compile(
@@ -145,9 +147,9 @@ class Reason:
 
 
 def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
-    """Return why nothing arrives from the source, by what the log says since it streamed last."""
+    """Return why nothing arrives from the source, by what the log says since it streamed last, or was started."""
     messages = _messages(paths)
-    since = max((at for at, message in enumerate(messages) if _STREAMS in message), default=-1)
+    since = max((at for at, message in enumerate(messages) if any(one in message for one in _BEGINS)), default=-1)
     messages = messages[since + 1 :]
     is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for one, following in pairwise(messages))
     if is_broken or any(_IS_BEHIND.search(message) for message in messages):

@@ -23,8 +23,13 @@ _DEMOTE_SUPERUSERS = "UPDATE pg_authid SET rolsuper = false WHERE oid <> 10 AND 
 _EXPEL = """
 DELETE FROM pg_auth_members WHERE roleid IN (SELECT oid FROM pg_authid WHERE rolname = ANY(%s))
 """
+# Without those that are members of the admin: it cannot be a member of them, too.
 _ROLES = """
-SELECT rolname FROM pg_authid WHERE oid >= 16384 AND rolname <> ALL(%s) AND rolname !~ '^pg_' ORDER BY 1
+WITH RECURSIVE members AS (
+    SELECT member FROM pg_auth_members JOIN pg_authid a ON a.oid = roleid WHERE rolname = %s
+    UNION SELECT m.member FROM pg_auth_members m JOIN members ON m.roleid = members.member)
+SELECT rolname FROM pg_authid WHERE oid >= 16384 AND rolname <> ALL(%s) AND rolname !~ '^pg_'
+    AND oid NOT IN (SELECT member FROM members) ORDER BY 1
 """
 # Objects of the source's superuser, except those of extensions and those that belong to another object.
 _OWNED = """
@@ -66,7 +71,7 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
         connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
         roles.lock_host_roles_away(connection)
         _ensure_admin(connection)
-        for (role,) in connection.execute(_ROLES, ([ADMIN_ROLE, PLATFORM_ROLE],)).fetchall():
+        for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
             connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)
         connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
     with _connection(paths) as connection:
@@ -85,6 +90,15 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
         "not_reassigned": problems[:_PROBLEMS],
         "database": found.database,
     }
+
+
+def check_before(paths: ServicePaths) -> None:
+    """Raise Failed for a copy that follows and could not be taken over once it is promoted."""
+    found = foreign.read(paths)
+    if found is not None:
+        with _connection(paths) as connection:
+            if connections.value(connection, "SELECT pg_is_in_recovery()"):
+                _check_database(connection, found.database)
 
 
 def take_place(paths: ServicePaths) -> None:
@@ -121,13 +135,18 @@ def _give_away(connection: Connection) -> list[str]:
     return problems
 
 
-def _rename_database(connection: Connection, name: str) -> None:
+def _check_database(connection: Connection, name: str) -> bool:
+    """Tell whether a database is to be renamed. Raises Failed when there is one with the name that it is to have."""
     names = {found for (found,) in connection.execute("SELECT datname FROM pg_database").fetchall()}
     if name == DATABASE or name not in names:
-        return
+        return False
     if DATABASE in names:
         raise Failed("DATABASE_EXISTS", f"There is a database {DATABASE} beside {name}", "Rename it in the source.")
-    if name == "postgres":
+    return True
+
+
+def _rename_database(connection: Connection, name: str) -> None:
+    if not _check_database(connection, name) or name == "postgres":
         return
     try:
         connections.run(connection, "ALTER DATABASE {} RENAME TO {}", name, DATABASE)
