@@ -1,4 +1,4 @@
-"""Times before the promotion of a standby: what its archive does not have is a gap, and never less data."""
+"""Before the promotion of a standby: times that its archive lacks are a gap, never less data; its snapshots remain."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -77,3 +77,7 @@ def test_the_last_segment_before_a_promotion_is_a_gap(ground: Ground, newest_sou
     with pytest.raises(Failed) as raised:
         captured(ground, standby, lost_at)
     assert raised.value.code == "WAL_MISSING"
+    (first,) = [one for one in window.snapshots if one.name == "first"]
+    fork = ground.fork(standby, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=first.id))
+    with fork.connect() as connection:
+        assert connection.execute("SELECT count(*) FROM ledger").fetchall() == [(101,)]

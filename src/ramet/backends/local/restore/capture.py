@@ -59,12 +59,18 @@ class Capturing:
                 made = self._build(child, source, paths.unfinished)
             except Unavailable:
                 return None
-            if source.parent.upstream is not None:
-                foreign.inherit(paths, self.instances.paths(source.parent.service_id))
+            self._inherit(paths, source)
             self._keep(made, paths)
         if source.base_backup_id is not None:
             fetched.discard(self.driver, self.instances.layout, child.service_id)
         return read_capture(paths)
+
+    def _inherit(self, paths: ServicePaths, source: Source) -> None:
+        """Record whose superuser the copy of a standby has, also one from before the parent was promoted."""
+        parent = self.instances.paths(source.parent.service_id)
+        is_of_before = source.snapshot_id is not None and snapshots.base_of(parent, source.snapshot_id).of_standby
+        if source.parent.upstream is not None or is_of_before:
+            foreign.inherit(paths, parent)
 
     def _keep(self, made: Capture, paths: ServicePaths) -> None:
         note = {**msgspec.to_builtins(made), "boot_id": boot_id()}

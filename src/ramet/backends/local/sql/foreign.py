@@ -12,7 +12,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 
-_NOTE = "foreign.json"
+_NOTE, _BEFORE = "foreign.json", "foreign.before.json"
 
 
 class Foreign(msgspec.Struct, frozen=True):
@@ -25,10 +25,7 @@ class Foreign(msgspec.Struct, frozen=True):
 
 def read(paths: ServicePaths) -> Foreign | None:
     """Return what is known of a copy; None where the platform's own roles are."""
-    try:
-        return msgspec.json.decode(_note(paths).read_bytes(), type=Foreign)
-    except GONE:
-        return None
+    return _read(_note(paths))
 
 
 def write(paths: ServicePaths, foreign: Foreign) -> None:
@@ -37,20 +34,28 @@ def write(paths: ServicePaths, foreign: Foreign) -> None:
 
 
 def inherit(child: ServicePaths, parent: ServicePaths) -> None:
-    """Record of a copy of a parent's data what is known of the parent's."""
-    found = read(parent)
+    """Record of a copy of a parent's data what is known of the parent's, or was before that was taken over."""
+    found = read(parent) or _read(parent.root / _BEFORE)
     if found is not None:
         write(child, found)
 
 
 def forget(paths: ServicePaths) -> None:
-    """Record that the platform has taken a copy over."""
-    _note(paths).unlink(missing_ok=True)
+    """Record that the platform has taken a copy over; snapshots of before are still such copies."""
+    if _note(paths).exists():
+        _note(paths).replace(paths.root / _BEFORE)
 
 
 def names_of(found: Foreign | None) -> Sequence[str]:
     """Return the superusers of a copy, the one with oid 10 first."""
     return [] if found is None else list(dict.fromkeys([found.superuser, *found.superusers]))
+
+
+def _read(note: Path) -> Foreign | None:
+    try:
+        return msgspec.json.decode(note.read_bytes(), type=Foreign)
+    except GONE:
+        return None
 
 
 def _note(paths: ServicePaths) -> Path:
