@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.object_stores import bucket, s3_endpoint, s3_environment
+from tests.stores import postgresql_server, postgresql_url
 from tests.worlds import World, make_world
 
-__all__ = ["bucket", "s3_endpoint", "s3_environment"]
+__all__ = ["bucket", "postgresql_server", "postgresql_url", "s3_endpoint", "s3_environment"]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def _page() -> str:
 
 @pytest.fixture
 def client() -> Iterator[TestClient[Litestar]]:
-    with TestClient(Litestar([reference_router(_document)], openapi_config=None)) as client:
+    with TestClient(Litestar([reference_router(_document)], openapi_config=None, logging_config=None)) as client:
         yield client
 
 
