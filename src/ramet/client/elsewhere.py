@@ -23,7 +23,7 @@ from ramet.moves.destination import Address, Belongings, Seen, Source
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _NOT_FOUND = 404
 _TIMEOUT_SECONDS = 30.0
-# A step holds one of few threads meanwhile, and who names the other Ramet may have made it.
+# A step that waits holds one of few threads, and whoever names the other Ramet may have made it.
 _LIMITS = Limits(seconds=60.0, size_bytes=16 * 1024**2)
 
 
