@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ramet.archive.layout import SEGMENT_BYTES
+from ramet.model.snapshot import is_lsn
+
 DONE = "DONE"
-_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
 
 
@@ -55,7 +57,7 @@ class BackupInfo:
             "tablespaces": None,
             "timeline": self.timeline,
             "version": self.pg_version,
-            "xlog_segment_size": 16 * 1024 * 1024,
+            "xlog_segment_size": SEGMENT_BYTES,
         }
         return "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
 
@@ -94,7 +96,7 @@ def parse_backup_info(backup_id: str, content: bytes) -> BackupInfo | None:
 
 
 def _lsn(fields: Mapping[str, str], field: str) -> str:
-    if _LSN.fullmatch(fields[field]) is None:
+    if not is_lsn(fields[field]):
         raise ValueError(f"{field} is no LSN (got {fields[field][:40]!r})")
     return fields[field]
 
@@ -106,4 +108,4 @@ def _segment(fields: Mapping[str, str], field: str) -> str:
 
 
 def _offset(lsn: str) -> int:
-    return int(lsn.partition("/")[2], 16) % (16 * 1024 * 1024)
+    return int(lsn.partition("/")[2], 16) % SEGMENT_BYTES

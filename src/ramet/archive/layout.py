@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime
 
 BACKUP_ID_FORMAT = "%Y%m%dT%H%M%S"
+SEGMENT_BYTES = 16 * 1024 * 1024  # of a WAL segment
 _BACKUP_ID = re.compile(r"\d{8}T\d{6}")
 _PART = re.compile(r"/base/(\d{8}T\d{6})/data(?:_\d{4,})?\.tar\.gz$")
 _WAL_FILE = re.compile(r"[0-9A-F]{24}|[0-9A-F]{8}\.history")

@@ -11,7 +11,6 @@ from ramet.archive import layout
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
-_MOST_BYTES = 16 * 1024 * 1024  # of a segment; what is stored may have been made to need all memory
 _LEVEL = 1  # a segment takes a third of the CPU of the default level, for a few percent more bytes
 
 
@@ -75,10 +74,10 @@ class WalArchive:
         """Return the content of what is stored of a WAL file. Raises Failed when that is damaged."""
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
-                content = file.read(_MOST_BYTES + 1)
+                content = file.read(layout.SEGMENT_BYTES + 1)  # what is stored may have been made to need all memory
         except (OSError, EOFError, zlib.error):
             content = b""
-        if not 0 < len(content) <= _MOST_BYTES:
+        if not 0 < len(content) <= layout.SEGMENT_BYTES:
             damaged = f"{name} of service {self.server} in the archive {self.bucket.url} is damaged"
             raise Failed("ARCHIVE_DAMAGED", damaged)
         return content

@@ -24,6 +24,7 @@ from ramet.imports.source_url import parse_source
 from ramet.imports.verbs import SourcePlan, SourceRequest, check_source_password
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby, status_of
+from ramet.model.snapshot import is_lsn
 from ramet.model.status import Status
 from ramet.model.upstream import FollowMethod, Upstream
 from ramet.procedures.state import FollowState, ImportState, PromoteState
@@ -32,7 +33,6 @@ from ramet.store import operations
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _ARCHIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _PLATFORM_ROLE, _MOVER_ROLE = "ramet", "pg_ramet_mover"
-_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def promote_service(
     With `lsn` it waits until that is replayed, with `drain` until the source was shut down and all of it is here.
     With `takes_place` it is the service of another Ramet that it follows, from then on.
     """
-    if lsn is not None and _LSN.fullmatch(lsn) is None:
+    if lsn is not None and not is_lsn(lsn):
         raise Invalid("INVALID_FIELD", f"wait_for_lsn must be of the form 16/B374D848 (got {lsn[:32]!r})")
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)

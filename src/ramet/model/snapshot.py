@@ -1,10 +1,13 @@
 """Snapshots of a service, and the restore window that they open."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise, takewhile
+
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 
 
 class SnapshotKind(StrEnum):
@@ -154,6 +157,11 @@ def _slot(snapshot: Snapshot, now: datetime) -> tuple[int, str, int]:
         return snapshot.timeline, snapshot.id, 0
     step = timedelta(hours=1) if age < timedelta(days=1) else timedelta(days=1)
     return snapshot.timeline, str(step), int(snapshot.taken_at.timestamp() // step.total_seconds())
+
+
+def is_lsn(text: str) -> bool:
+    """Tell whether a text is an LSN in PostgreSQL's notation, such as 16/B374D848."""
+    return _LSN.fullmatch(text) is not None
 
 
 def lsn_number(lsn: str) -> int:

@@ -95,7 +95,7 @@ def read_contents(bucket: Bucket) -> Contents:
     """Return what an archive holds. Raises NotFound when it has no catalogue."""
     try:
         owner = owner_of(bucket)
-    except Failed:  # it is written anew by whoever takes the archive over
+    except Failed:  # whoever takes the archive over writes it again
         owner = None
     catalogues = _writer_first(read_catalogues(bucket), owner)
     if not catalogues:

@@ -21,7 +21,7 @@ from ramet.model.passwords import Secret
 
 # Each end of a transaction that has an ID advances xmax, unless a younger one has ended before: then xmin is less than
 # xmax. What is prepared is durable without an end. A restart may lose commits that were not flushed, and give their IDs
-# to others; one after the crash of a single process keeps pg_postmaster_start_time(), and starts the checkpointer anew.
+# to others; one after the crash of a single process keeps pg_postmaster_start_time(), and starts another checkpointer.
 _MARK = """
 SELECT pg_snapshot_xmin(now), pg_snapshot_xmax(now), checkpointer.backend_start::text,
        checkpointer.backend_start IS NULL OR pg_is_in_recovery() OR EXISTS (SELECT FROM pg_prepared_xact())
