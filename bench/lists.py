@@ -22,6 +22,7 @@ import psycopg
 from bench.bare import bare
 from bench.options import Options
 from bench.report import Report, percentile
+from harness.halves import answers
 from harness.instance import Instance
 from ramet.control.projects import Projects
 from ramet.ids import new_id
@@ -220,18 +221,11 @@ def _serving(root: Path, url: str) -> Iterator[int]:
     """Serve HTTP without anybody who would look for the servers; yield the pid."""
     server = Instance(root / "served", {"RAMET_DATABASE_URL": url, "RAMET_STORAGE_DRIVER": "copy"}, port=_PORT)
     server.root.mkdir(exist_ok=True)
-    server.start("serve", ready=_answers)
+    server.start("serve", ready=lambda: answers(_PORT))
     try:
         yield server.process.pid if server.process else 0
     finally:
         server.terminate()
-
-
-def _answers() -> bool:
-    with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", _PORT)) as probe:
-        probe.connect()
-        return True
-    return False
 
 
 def _make_key(store: Store) -> _Key:

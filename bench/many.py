@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.accept import accepted_while_busy
+from bench.accept import accepted_while_busy, preferred
 from bench.api import Api, Timed, connect
 from bench.bare import bare
 from bench.copied import bench_copied_space
@@ -48,15 +48,21 @@ def bench_batch(options: Options) -> Report:
             for _ in range(options.repeats or 3):
                 prepare()
                 _measure_batch(running, parent, kind, every)
+            accept(kind)
+
+        def accept(kind: str) -> None:
             every[f"accepted_while_10_run{kind}"] = busy = accepted_while_busy(running, parent, asked)
             report.ratios[f"accepted_while_10_run{kind}_p99_ms"] = round(percentile(busy, 0.99), 2)
 
         api.call("PUT", warm, {"size": 0})
         measure("", lambda: _prepare(api, parent))
+        with preferred(running):
+            accept("_apart")
         api.call("DELETE", warm)
         measure("_again", lambda: api.await_warm(parent.service_id, _BATCH))
         for method, values in every.items():
             report.add(method, _SIZE_MB, values)
+    report.notes.append("apart: HTTP and operations are processes of their own, HTTP with ten times the CPU weight.")
     report.notes.append("again: the service was forked often, and has as many warm forks as there are in a batch.")
     return report
 

@@ -97,7 +97,7 @@ class Instance:
 
     def start(self, command: str, *options: str, ready: Callable[[], bool]) -> None:
         """Start a command that keeps running; return when it is ready. Raises AssertionError if it ends before."""
-        words = [*self.program, command, "--data", str(self.data), "--port", str(self.port), *options]
+        words = [*self.program, command, "--data", str(self.data), *options]
         with self.log_file.open("ab") as log, uninterrupted():
             self.process = process = subprocess.Popen(
                 words, env=self._environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -257,7 +257,7 @@ class Instance:
             kept["RAMET_PG_BIN"] = os.environ["RAMET_PG_BIN"]
         home = {"HOME": str(self.root), "XDG_CONFIG_HOME": str(self.root / "config")}
         # Servers that nobody has asked for would be in the way of whoever counts or measures.
-        usual = {"RAMET_PLAINTEXT_ENDPOINTS": "on", "RAMET_AUTOMATIC_WARM_FORKS": "0"}
+        usual = {"RAMET_PLAINTEXT_ENDPOINTS": "on", "RAMET_AUTOMATIC_WARM_FORKS": "0", "RAMET_PORT": str(self.port)}
         return {**kept, **home, **usual, **self.environment}
 
 

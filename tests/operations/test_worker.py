@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,15 @@ import sqlalchemy as sa
 from ramet.errors import Unavailable
 from ramet.model.status import OperationStatus
 from ramet.operations import worker as worker_module
+from ramet.operations.fifo import FifoListener, ring
 from ramet.operations.listener import Listener
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.store import operations
 from ramet.store.database import Store
 from ramet.store.tables import operation
-from tests.operations.effects import STEPS, Host, counting, found, is_over, make_table, submitted, writes, written
+from tests.operations.effects import STEPS, Host, counting, found, is_over, submitted, writes, written
+from tests.stores import open_store
 
 BOUND_SECONDS = 30.0
 
@@ -69,21 +72,35 @@ def test_without_being_woken_a_worker_finds_what_is_due(store: Store, host: Host
     worker.stop()
 
 
+@pytest.fixture
+def far(store: Store) -> Iterator[Store]:
+    """The store as another process has it open."""
+    opened = Store.open(store.engine.url.render_as_string(hide_password=False))
+    yield opened
+    opened.close()
+
+
 def test_a_worker_of_another_process_hears_of_a_submission(
-    postgresql_url: str, host: Host, monkeypatch: pytest.MonkeyPatch
+    store: Store, far: Store, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "POLL_SECONDS", 3600.0)
-    near, far = Store.open(postgresql_url), Store.open(postgresql_url)
-    make_table(near)
-    worker = Worker(far, [counting(host)])
+    worker, idle = Worker(far, [counting(host)]), Worker(store, [])
     worker.start()
-    first = submitted(near)
-    await_true(lambda: is_over(near, first))
-    second = submitted(near)
-    await_true(lambda: is_over(near, second))
+    first = submitted(store, idle.wake)
+    await_true(lambda: is_over(store, first))
+    second = submitted(store, idle.wake)
+    await_true(lambda: is_over(store, second))
     worker.stop()
-    near.close()
-    far.close()
+
+
+def test_whoever_rings_waits_for_no_worker(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/ramet.db")
+    ring(store)
+    listener = FifoListener(store, lambda: None)
+    listener.start()
+    listener.stop()
+    ring(store)
+    store.close()
 
 
 def test_a_deaf_listener_listens_again(postgresql_url: str) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ramet.errors import Unavailable
+from ramet.operations.fifo import FifoListener, ring
 from ramet.operations.listener import Listener
 from ramet.operations.procedure import Procedure
 from ramet.operations.runner import Observe, Runner
@@ -51,7 +52,7 @@ class Worker:
         self._reported: set[str] = set()
         self._threads = [threading.Thread(target=self._work, name=f"step-{n}", daemon=True) for n in range(threads)]
         self._leaser = threading.Thread(target=self._lease_until_stopped, name="leases", daemon=True)
-        self._listener = Listener(store, self.wake) if store.is_postgresql else None
+        self._listener = (Listener if store.is_postgresql else FifoListener)(store, self.wake)
 
     def take_over(self) -> None:
         """End the leases of this host's earlier workers: the caller knows that none of them runs."""
@@ -64,8 +65,7 @@ class Worker:
         """Begin to run operations, in separate threads."""
         for thread in (self._leaser, *self._threads):
             thread.start()
-        if self._listener is not None:
-            self._listener.start()
+        self._listener.start()
 
     def stop(self, drain_seconds: float = 10.0) -> bool:
         """Lease nothing more and wait for the running steps; False when some still ran after that.
@@ -77,8 +77,7 @@ class Worker:
         self._stopping.set()
         self._woken.set()
         deadline = time.monotonic() + drain_seconds
-        if self._listener is not None:
-            self._listener.stop()
+        self._listener.stop()
         self._leaser.join(drain_seconds)
         for _ in self._threads:
             self._leased.put(None)
@@ -87,9 +86,14 @@ class Worker:
         return not any(thread.is_alive() for thread in self._threads)
 
     def wake(self) -> None:
-        """Lease due operations now. Call it after a transaction that submitted or canceled operations."""
+        """Lease due operations now. Call it after a transaction that submitted or canceled operations.
+
+        Where this process runs none, the worker of another one is told; PostgreSQL has told it with the transaction.
+        """
         self._has_new = True
         self._woken.set()
+        if self._leaser.ident is None and not self._store.is_postgresql:
+            ring(self._store)
 
     def count_threads(self) -> tuple[int, int]:
         """Return how many threads run operations, and how many of them are busy now; none before `start`."""

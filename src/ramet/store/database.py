@@ -1,10 +1,10 @@
 """The store: one database, SQLite or PostgreSQL, opened with its schema up to date."""
 
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,8 +17,8 @@ from ramet.store.backup import DAMAGED, is_damage
 from ramet.store.journal import Recorder
 from ramet.store.migrate import current_revision, demand_current, upgrade
 from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_read_only, is_silence
+from ramet.store.turns import BUSY_SECONDS, Turns
 
-_BUSY_SECONDS = 30
 _COMMON: dict[str, Any] = {
     "hide_parameters": True,  # they contain verifiers
     "json_serializer": lambda value: msgspec.json.encode(value).decode(),
@@ -36,7 +36,7 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.recorders: list[Recorder] = []
-        self._turns = None if self.is_postgresql else _Turns()
+        self._turns = None if self.is_postgresql else Turns(Path(engine.url.database or "").with_suffix(".turn"))
         self._watch = Watch(self._ask)
 
     @classmethod
@@ -95,6 +95,8 @@ class Store:
         """Close every connection."""
         self._watch.end()
         self.engine.dispose()
+        if self._turns is not None:
+            self._turns.close()
 
     def _ask(self) -> None:
         with self.engine.connect() as connection:
@@ -122,34 +124,6 @@ class Store:
             return
         with self._turns.taken(patient):
             yield
-
-
-class _Turns:
-    """The order of SQLite's writers in one process.
-
-    Writers that find the database locked sleep up to 100 ms between attempts; threads that wait here continue at once.
-    Of the patient ones only the first competes with the others, which therefore wait for few of them.
-    """
-
-    def __init__(self) -> None:
-        self._writer = threading.Lock()
-        self._first_patient = threading.Lock()
-
-    @contextmanager
-    def taken(self, patient: bool) -> Iterator[None]:
-        deadline = time.monotonic() + _BUSY_SECONDS
-        with _held(self._first_patient, deadline) if patient else nullcontext(), _held(self._writer, deadline):
-            yield
-
-
-@contextmanager
-def _held(lock: threading.Lock, deadline: float) -> Iterator[None]:
-    if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-        raise Unavailable("STORE_UNAVAILABLE", f"The store was busy for {_BUSY_SECONDS} s", "Try again.")
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def is_empty(url: str) -> bool:
@@ -224,14 +198,14 @@ def _sqlite(url: str) -> sa.Engine:
         poolclass=QueuePool,
         pool_size=20,
         max_overflow=20,
-        connect_args={"timeout": _BUSY_SECONDS},
+        connect_args={"timeout": BUSY_SECONDS},
         **_COMMON,
     )
 
     @sa.event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_BUSY_SECONDS}000"):
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS}000"):
             connection.execute(f"PRAGMA {pragma}")
 
     @sa.event.listens_for(engine, "begin")

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from ramet.model.project import NO_LIMITS, Project, ProjectLimits
 from ramet.store.tables import project
 
+_one = project.select().where(project.c.id == sa.bindparam("project_id"))
+
 
 def insert_project(tx: sa.Connection, new: Project) -> None:
     """Add a project."""
@@ -17,7 +19,7 @@ def insert_project(tx: sa.Connection, new: Project) -> None:
 
 def get_project(tx: sa.Connection, project_id: str) -> Project | None:
     """Return a project, or None."""
-    row = tx.execute(project.select().where(project.c.id == project_id)).one_or_none()
+    row = tx.execute(_one, {"project_id": project_id}).one_or_none()
     return None if row is None else _project(row)
 
 

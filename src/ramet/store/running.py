@@ -20,6 +20,17 @@ _RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(
 _LIVE_SET = is_live(replica_set)
 _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 
+# Statements that each request for a server sends are built once.
+_new_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None))
+_under_way = sa.select(sa.func.count()).select_from(operation).where(UNDER_WAY, operation.c.procedure.in_(_STARTING))
+_starting = sa.select(_new_services.scalar_subquery(), _under_way.scalar_subquery())
+_starting_sets = sa.select(replica_set.c.nodes).where(_LIVE_SET, replica_set.c.ready_at.is_(None))
+_size = (service.c.environment, service.c.memory_gbs)
+_by_size = sa.select(*_size, sa.func.count()).where(_RUNNING).group_by(*_size)
+_of_set = (replica_set.c.nodes, replica_set.c.environment, replica_set.c.memory_gbs)
+_running_sets = sa.select(replica_set.c.name, replica_set.c.project_id, service.c.made_by, *_of_set)
+_running_sets = _running_sets.select_from(_OF_SETS).where(_RUNNING, _LIVE_SET)
+
 
 class Running(NamedTuple):
     """A service whose server runs, or a read replica set, with all its nodes; of no project while nobody has it."""
@@ -33,19 +44,13 @@ class Running(NamedTuple):
 
 def count_starting(tx: sa.Connection) -> int:
     """Return how many servers are being made or started, of all projects."""
-    of_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None))
-    of_operations = (
-        sa.select(sa.func.count()).select_from(operation).where(UNDER_WAY, operation.c.procedure.in_(_STARTING))
-    )
-    found = tx.execute(sa.select(of_services.scalar_subquery(), of_operations.scalar_subquery())).one()
-    sets = tx.scalars(sa.select(replica_set.c.nodes).where(_LIVE_SET, replica_set.c.ready_at.is_(None)))
-    return int(sum(found)) + sum(len(nodes) for nodes in sets)
+    services, operations = tx.execute(_starting).one()
+    return int(services + operations) + sum(len(nodes) for nodes in tx.scalars(_starting_sets))
 
 
 def committed_mbs(tx: sa.Connection) -> int:
     """Return the memory that all servers which run may come to need."""
-    kinds = (service.c.environment, service.c.memory_gbs)
-    grouped = tx.execute(sa.select(*kinds, sa.func.count()).where(_RUNNING).group_by(*kinds))
+    grouped = tx.execute(_by_size)
     of_services = sum(int(count) * _needed(environment, memory) for environment, memory, count in grouped)
     return of_services + sum(one.memory_mbs for one in _sets(tx))
 
@@ -62,18 +67,9 @@ def list_running(tx: sa.Connection) -> Sequence[Running]:
 
 
 def _sets(tx: sa.Connection) -> Sequence[Running]:
-    columns = (
-        replica_set.c.name,
-        replica_set.c.project_id,
-        service.c.made_by,
-        replica_set.c.nodes,
-        replica_set.c.environment,
-        replica_set.c.memory_gbs,
-    )
-    rows = tx.execute(sa.select(*columns).select_from(_OF_SETS).where(_RUNNING, _LIVE_SET))
     return [
         Running(name, project, key, len(nodes), len(nodes) * _needed(environment, memory))
-        for name, project, key, nodes, environment, memory in rows
+        for name, project, key, nodes, environment, memory in tx.execute(_running_sets)
     ]
 
 

@@ -13,12 +13,20 @@ from ramet.store import replica_sets, services
 from ramet.store.tables import is_live, operation, project, service
 
 _LONGEST_TO_MAKE = timedelta(days=1)
+_count_unclaimed = sa.select(sa.func.count()).where(
+    is_live(service), service.c.unclaimed.is_(True), service.c.parent_service_id == sa.bindparam("parent_id")
+)
 
 
 def unclaimed_forks(tx: sa.Connection, parent_id: str | None = None) -> list[Service]:
     """Return the unclaimed forks of a service, or of all, oldest first, that are neither deleted nor failed."""
     of_parent = () if parent_id is None else (service.c.parent_service_id == parent_id,)
     return services.live_services(tx, service.c.unclaimed.is_(True), *of_parent)
+
+
+def has_unclaimed_forks(tx: sa.Connection, parent_id: str, count: int) -> bool:
+    """Tell whether a service has so many unclaimed forks that are neither deleted nor failed."""
+    return int(tx.scalar(_count_unclaimed, {"parent_id": parent_id}) or 0) >= count
 
 
 def services_with(tx: sa.Connection, setting: str) -> list[Service]:

@@ -29,7 +29,7 @@ from ramet.model.status import Activity, OperationStatus, Status
 from ramet.model.warm_forks import AUTOMATIC, Warmth, check_age, is_like, pool_of, warmth_of
 from ramet.procedures.servers import server_of
 from ramet.store import services
-from ramet.store.warm_forks import ended_since, unclaimed_forks
+from ramet.store.warm_forks import ended_since, has_unclaimed_forks, unclaimed_forks
 
 PASSWORD_KEY = "warm forks"  # noqa: S105 - what the password is derived with; no idempotency key has a space
 # What gives a service other data, or stops it: forks from before that are not of its present state.
@@ -95,11 +95,13 @@ def claim_forks(
     """Give warm forks of a service to the caller; None when fewer fit, or the request made some earlier."""
     keys, known = forks.keys_of(idempotency_key, count), forks.asked_for(service_id, request, count)
     with plane.store.read() as tx:
+        if not has_unclaimed_forks(tx, service_id, count):
+            return None
         if any(replay(plane, tx, project_id, key, known) for key in keys):
             return None
         parent = find_parent(plane, tx, project_id, service_id, from_deleted=False)
         found = unclaimed_forks(tx, parent.id)
-    asked = _examine(plane, parent, request, found) if len(found) >= count else None
+    asked = _examine(plane, parent, request, found)
     if asked is None:
         return None
     serving = {fork.id for fork in found if asked.accepts(plane, fork) and _is_serving(plane, fork)}

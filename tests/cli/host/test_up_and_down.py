@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from harness.halves import apart
 from harness.instance import Instance, open_instance
 from harness.waiting import eventually
 from ramet.cli.connection import connection_string
@@ -56,6 +57,17 @@ def test_databases_keep_running_after_up_and_stop_with_down(host: Instance) -> N
         _select_one(uri)
         assert host.run("service", "delete", "shop", "--yes").returncode == 0
     # A warning may come from a busy host, for example that a server is not ready yet.
+    assert not re.findall("level=(?!info|warning)", host.log), host.log
+
+
+@pytest.mark.slow
+def test_the_halves_apart_do_what_both_do_together(host: Instance) -> None:
+    host.up()
+    with apart(host), host.client() as ramet:
+        created = ramet.create_service("shop")
+        ramet.wait_ready(created.service_id, 180)
+        _select_one(connection_string(created.endpoint, str(created.initial_password)))
+    assert host.run("service", "delete", "shop", "--yes").returncode == 0
     assert not re.findall("level=(?!info|warning)", host.log), host.log
 
 

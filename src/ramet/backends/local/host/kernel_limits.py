@@ -1,8 +1,9 @@
 """What the kernel lets this process and its servers have, and how much of that is in use."""
 
+import functools
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,16 +101,24 @@ class Kernel:
                     continue  # it has just ended
         return found
 
-    def _groups(self, controller: str) -> Iterator[Path]:
-        """Yield the cgroups of this process that a controller counts in, from its own to the topmost one it sees."""
-        for line in _read(self.proc / "self/cgroup").splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers not in ("", controller):
-                continue
-            for root in [self.cgroups / controller] if controllers else [self.cgroups, self.cgroups / "unified"]:
-                # In a container the path may be one of the host, which is not there: its own group is the root then.
-                own = root / path.strip("/")
-                yield from (each for each in (own, *own.parents) if each.is_relative_to(root) and each.is_dir())
+    def _groups(self, controller: str) -> Sequence[Path]:
+        """Return where the cgroups of this process are, from its own to the topmost one that it can see."""
+        return _groups_in(self.cgroups, _read(self.proc / "self/cgroup"), controller)
+
+
+@functools.lru_cache
+def _groups_in(cgroups: Path, membership: str, controller: str) -> Sequence[Path]:
+    """Return the directories of the cgroups that a controller counts in, by the text of /proc/self/cgroup."""
+    found: list[Path] = []
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", controller):
+            continue
+        for root in [cgroups / controller] if controllers else [cgroups, cgroups / "unified"]:
+            # In a container the path may be one of the host, which is not there: its own group is the root then.
+            own = root / path.strip("/")
+            found.extend(each for each in (own, *own.parents) if each.is_relative_to(root))
+    return found
 
 
 def _page_cache(group: Path) -> int:
