@@ -1,9 +1,11 @@
 """Logins over HTTP: with the rights of the key's role, for a while, and gone with the key."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from ramet.backends.memory.logins import MemoryLogins
 from ramet.control.duties.logins import EndedLogins
 from ramet.model.login import MOST_OF_KEY
 from ramet.model.rights import Role
@@ -45,6 +47,29 @@ def test_a_login_ends_with_its_time_or_with_its_key(world: World) -> None:
     duty.drop()
     assert _there(world, shop) == {}
     assert world.get(world.path(shop["service_id"], "logins")).json() == []
+
+
+@pytest.mark.parametrize("how", ["the key is revoked", "the login is ended"])
+def test_a_login_that_ends_while_its_role_is_made_is_not_handed_out(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    shop, duty = world.ready(), EndedLogins(world.plane)
+    viewer, create = world.with_key(Role.VIEWER), MemoryLogins.create
+    path = world.path(shop["service_id"], "logins")
+
+    def interrupted(self: MemoryLogins, *given: Any, **more: Any) -> None:
+        if how == "the key is revoked":
+            world.projects.revoke_key(viewer.tenant.key.public_key, world.clock())
+        else:
+            assert world.delete(f"{path}/{world.get(path).json()[0]['role']}").status_code == 204
+        duty.drop()
+        create(self, *given, **more)
+
+    monkeypatch.setattr(MemoryLogins, "create", interrupted)
+    assert viewer.post(path).status_code == 401
+    duty.drop()
+    assert _there(world, shop) == {}
+    assert world.get(path).json() == []
 
 
 def test_a_login_lasts_no_longer_than_its_key(world: World) -> None:

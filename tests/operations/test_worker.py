@@ -93,6 +93,18 @@ def test_a_worker_of_another_process_hears_of_a_submission(
     worker.stop()
 
 
+def test_a_file_where_the_fifo_should_be_wakes_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/ramet.db")
+    (tmp_path / "ramet.fifo").touch()
+    woken: list[None] = []
+    listener = FifoListener(store, lambda: woken.append(None))
+    listener.start()
+    listener.stop()
+    assert woken == []
+    assert "ramet.fifo is no FIFO" in caplog.text
+    store.close()
+
+
 def test_whoever_rings_waits_for_no_worker(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/ramet.db")
     ring(store)

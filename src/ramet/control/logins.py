@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
@@ -14,7 +15,7 @@ from ramet.model.keys import ApiKey
 from ramet.model.login import MOST_OF_KEY, Login, check_seconds
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.rights import Role
-from ramet.model.service import status_of
+from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.store import keys, logins
@@ -36,6 +37,7 @@ def create_login(
     """Make a login of the caller in a serving service: a viewer's is read-only, others can have the admin's rights.
 
     It ends with the key at the latest. It is recorded before the role exists: whatever happens, the role is dropped.
+    Raises Unauthorized when the key was revoked, or the login ended, while the role was made.
     """
     check_seconds(ttl_seconds)
     caller = plane.caller
@@ -52,6 +54,9 @@ def create_login(
     password = new_password()
     verifier = scram_verifier(password)
     plane.backend.logins.create(server_of(service), login.role, verifier, login.expires_at, read_only=login.read_only)
+    if not _is_wanted(plane, login):
+        _drop_if_possible(plane, service, login.role)
+        raise Unauthorized("UNAUTHORIZED", "The API key was revoked, or the login ended, just now", "Use another key.")
     return NewLogin(login, password)
 
 
@@ -72,6 +77,25 @@ def revoke_login(plane: Plane, project_id: str, service_id: str, role: str) -> N
         if role not in [one.role for one in _visible(plane, tx, service.id)]:
             raise NotFound("LOGIN_NOT_FOUND", "no login with that role exists", f"role {role[:64]!r}")
         logins.end_login(tx, role, plane.clock())
+    _drop_if_possible(plane, service, role)
+
+
+def _is_wanted(plane: Plane, made: Login) -> bool:
+    """Tell whether a login whose role exists now has not ended since; record it again, as ended, if it is forgotten.
+
+    Who has ended it has found no role.
+    """
+    with plane.store.write() as tx:
+        kept = next((one for one in logins.list_logins(tx, made.service_id) if one.role == made.role), None)
+        key, now = keys.find_key(tx, made.public_key), plane.clock()
+        if kept is None:
+            logins.insert_login(tx, replace(made, expires_at=now))
+            return False
+    return now < kept.expires_at and key is not None and key.is_active(now)
+
+
+def _drop_if_possible(plane: Plane, service: Service, role: str) -> None:
+    """Drop the role of a login that has ended, and forget it; otherwise that is done when the server can be asked."""
     if status_of(service) is Status.READY:
         with suppress(Error):
             plane.backend.logins.drop(server_of(service), [role])

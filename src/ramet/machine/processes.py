@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
+# In a data directory: the process that runs the operations, and so starts the servers, where it serves no HTTP.
+WORKER_RECORD = "worker.json"
+
 # Among the fields after the name.
 _STATE = 0
 _START_TICKS = 19
@@ -31,6 +36,15 @@ def record_of(pid: int) -> ProcessRecord | None:
     if fields[_STATE] in "ZX":
         return None
     return ProcessRecord(pid, int(fields[_START_TICKS]), boot_id())
+
+
+def recorded_in(path: Path) -> ProcessRecord | None:
+    """Return the process that a file records, if it lives."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=ProcessRecord)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found if record_of(found.pid) == found else None
 
 
 @cache

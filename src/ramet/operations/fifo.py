@@ -38,7 +38,7 @@ class FifoListener:
         try:
             descriptor = _open(_path_of(self._store))
         except OSError as error:
-            _log.warning("operations of other processes are found by polling: there is no FIFO: %s", error)
+            _log.warning("operations of other processes are found by polling: %s", error)
             return
         try:
             self._wake()  # for what was submitted before
@@ -64,6 +64,8 @@ def ring(store: Store) -> None:
 def _open(path: Path) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkfifo(path, 0o600)
+    if not path.is_fifo():  # a file would be readable all the time
+        raise FileExistsError(f"{path} is no FIFO")
     # To write, too: so that the FIFO has no end when the last one that rings closes it.
     return os.open(path, os.O_RDWR | os.O_NONBLOCK)
 

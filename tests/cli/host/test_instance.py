@@ -88,6 +88,24 @@ def test_shared_locks_exclude_an_exclusive_lock(tmp_path: Path) -> None:
         pass
 
 
+def test_processes_that_share_a_data_directory_use_it(tmp_path: Path) -> None:
+    assert not instance.is_in_use(tmp_path)
+    with instance.shared(tmp_path):
+        assert instance.is_in_use(tmp_path)
+        assert not instance.has_worker(tmp_path)
+        with instance.working(tmp_path, alone=True):
+            assert instance.has_worker(tmp_path)
+    assert not instance.has_worker(tmp_path)
+
+
+def test_there_is_one_worker_over_sqlite_and_may_be_several_over_postgresql(tmp_path: Path) -> None:
+    with instance.working(tmp_path, alone=True):
+        with pytest.raises(WrongState, match="Another ramet worker"), instance.working(tmp_path, alone=True):
+            pass
+        with instance.working(tmp_path, alone=False):
+            pass
+
+
 def test_a_locked_data_directory_is_refused_before_the_server_is_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ramet", "up", "--data", str(tmp_path), "--port", "0"]
     with instance.alone(tmp_path):

@@ -13,6 +13,7 @@ from ramet.backends.local.copies import LocalCopies
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import NoLimits, open_limits
+from ramet.backends.local.host.kernel_limits import Kernel
 from ramet.backends.local.host.paths import digest_of, layout_of, sweep_sockets
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.insight import LocalInsight
@@ -37,6 +38,7 @@ from ramet.backends.local.upgrades.upgrades import LocalUpgrades
 from ramet.backends.local.volumes.pool import Pool, open_pool
 from ramet.backends.local.volumes.quota_support import open_quotas
 from ramet.machine.installation import find_installations
+from ramet.machine.processes import WORKER_RECORD
 
 _Part = TypeVar("_Part")
 
@@ -54,8 +56,7 @@ class LocalBackend:
     instances: Instances
     archive: LocalArchive
     vault: Vault
-    memory_reserve_percent: int = USUAL_RESERVE_PERCENT
-    memory_commit_percent: int = USUAL_COMMIT_PERCENT
+    admission: LocalAdmission
 
     poolers = _part(lambda it: Poolers(it.instances))
     servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
@@ -72,9 +73,6 @@ class LocalBackend:
     parameters = _part(lambda it: LocalParameters(it.instances))
     upgrades = _part(lambda it: LocalUpgrades(it.instances, it.pool))
     followers = _part(lambda it: LocalFollowers(it.instances, it.pool, it.vault))
-    admission = _part(
-        lambda it: LocalAdmission(it.memory_reserve_percent, it.memory_commit_percent, it.instances.account.uid)
-    )
     host = _part(lambda it: LocalHost(it.instances, it.pool, it.poolers, it.endpoints, it.admission))
 
     @property
@@ -127,4 +125,6 @@ def open_backend(
     bucket = open_bucket(archive_url) if archive_url else None
     archive = LocalArchive(instances, pool, bucket, installation_id(data_root / "secrets") if bucket else "")
     vault = Vault(data_root / "secrets" / "sources.key")
-    return LocalBackend(pool, instances, archive, vault, memory_reserve_percent, memory_commit_percent)
+    kernel = Kernel(worker=data_root / WORKER_RECORD)
+    admission = LocalAdmission(memory_reserve_percent, memory_commit_percent, config.account.uid, kernel)
+    return LocalBackend(pool, instances, archive, vault, admission)

@@ -106,7 +106,7 @@ def _checked(address: str) -> str:
 def _wait(settings: Settings, store: Store, moves: Sequence[Move]) -> int:
     """Wait until no service is to be changed any more; return 1 if some have not got their host."""
     while left := pending_moves(store):
-        if not instance.is_in_use(settings.data_dir):
+        if not instance.has_worker(settings.data_dir):
             say(f"{left} services are changed when Ramet runs: 'ramet up'.")
             return 0
         time.sleep(_LOOK_SECONDS)

@@ -71,8 +71,11 @@ def _in_use(settings: Settings) -> Sequence[tuple[str, str]]:
 
 def _rows(settings: Settings) -> Sequence[tuple[str, str]]:
     found = instance.running(settings.data_dir)
-    process = "Not running." if found is None else f"Running at {found.base_url}, pid {found.process.pid}."
-    host = describe_host(settings) if found is None else _in_use(settings)
+    is_running = found is not None or instance.is_in_use(settings.data_dir)
+    process = "Its halves are running (ramet serve, ramet worker)." if is_running else "Not running."
+    if found is not None:
+        process = f"Running at {found.base_url}, pid {found.process.pid}."
+    host = _in_use(settings) if is_running else describe_host(settings)
     return [
         ("ramet", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),
         ("user", "root" if os.geteuid() == 0 else f"an ordinary user (uid {os.geteuid()})"),

@@ -1,5 +1,7 @@
 """Which Ramet processes run on a data directory: one `ramet up`, or any number of `ramet serve` and `ramet worker`.
 
+Over SQLite there is one `ramet worker`: operations of one that was killed continue as soon as the next one starts.
+
 The lock decides. The record next to it has the process and its address, and is valid only while the lock is held.
 """
 
@@ -16,7 +18,7 @@ import msgspec
 
 from ramet.cli.user_files.files import write_private
 from ramet.errors import Unavailable, WrongState
-from ramet.machine.processes import ProcessRecord, record_of
+from ramet.machine.processes import WORKER_RECORD, ProcessRecord, record_of, recorded_in
 from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.05
@@ -40,6 +42,7 @@ class Instance:
 def alone(data_dir: Path) -> Iterator[None]:
     """Lock the data directory exclusively. Raises WrongState, with the process that has locked it."""
     with _locked(data_dir, fcntl.LOCK_EX):
+        _worker_path(data_dir).unlink(missing_ok=True)  # that of one that was killed
         try:
             yield
         finally:
@@ -53,12 +56,32 @@ def shared(data_dir: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def working(data_dir: Path, *, alone: bool) -> Iterator[None]:
+    """Record that this process runs the operations; the caller has a shared lock on the data directory.
+
+    `alone` keeps others from doing so, too. Raises WrongState when one does.
+    """
+    lock, process = data_dir / "worker.lock", _this_process()
+    with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)) as file:
+        if alone and not wait_until(lambda: _try_lock(file, fcntl.LOCK_EX), _LOCK_SECONDS, _PAUSE_SECONDS):
+            raise WrongState(
+                "DATA_DIR_IN_USE",
+                f"Another ramet worker runs the operations of {data_dir}",
+                "Let that one run them, or use PostgreSQL for the store (RAMET_DATABASE_URL), which may have several.",
+            )
+        write_private(_worker_path(data_dir), msgspec.json.encode(process))
+        try:
+            yield
+        finally:
+            if recorded_in(_worker_path(data_dir)) == process:
+                _worker_path(data_dir).unlink()
+
+
 def announce(data_dir: Path, base_url: str, ca: str = "", endpoint_host: str = "") -> None:
     """Record that this process serves the data directory, which the caller has locked exclusively."""
-    process = record_of(os.getpid())
-    if process is None:
-        raise AssertionError("BUG: this process does not exist")
-    write_private(_record_path(data_dir), msgspec.json.encode(Instance(process, base_url, ca, endpoint_host)))
+    found = Instance(_this_process(), base_url, ca, endpoint_host)
+    write_private(_record_path(data_dir), msgspec.json.encode(found))
 
 
 def running(data_dir: Path) -> Instance | None:
@@ -70,9 +93,14 @@ def running(data_dir: Path) -> Instance | None:
     return found if record_of(found.process.pid) == found.process and _is_held(data_dir) else None
 
 
+def has_worker(data_dir: Path) -> bool:
+    """Tell whether a process on this host runs the operations of a data directory."""
+    return running(data_dir) is not None or recorded_in(_worker_path(data_dir)) is not None
+
+
 def is_in_use(data_dir: Path) -> bool:
-    """Tell whether any process of Ramet works on a data directory."""
-    return _is_held(data_dir)
+    """Tell whether any process of Ramet works on a data directory, alone or together with others."""
+    return _is_held(data_dir, fcntl.LOCK_EX)
 
 
 def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
@@ -110,10 +138,10 @@ def _who_holds(data_dir: Path) -> str:
     return f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}"
 
 
-def _is_held(data_dir: Path) -> bool:
+def _is_held(data_dir: Path, mode: int = fcntl.LOCK_SH) -> bool:
     try:
         with _lock_path(data_dir).open() as file:
-            return not _try_lock(file, fcntl.LOCK_SH)
+            return not _try_lock(file, mode)
     except OSError:
         return False
 
@@ -126,9 +154,20 @@ def _try_lock(file: TextIO, mode: int) -> bool:
     return True
 
 
+def _this_process() -> ProcessRecord:
+    process = record_of(os.getpid())
+    if process is None:
+        raise AssertionError("BUG: this process does not exist")
+    return process
+
+
 def _lock_path(data_dir: Path) -> Path:
     return data_dir / "run.lock"
 
 
 def _record_path(data_dir: Path) -> Path:
     return data_dir / "run.json"
+
+
+def _worker_path(data_dir: Path) -> Path:
+    return data_dir / WORKER_RECORD

@@ -62,11 +62,19 @@ def run_http(settings: Settings) -> None:
 
 def run_operations(settings: Settings) -> None:
     """Run operations and duties until a signal ends them. The caller has a shared lock on the data directory."""
-    with closing(Runtime.open(settings)) as runtime, _probed(settings, runtime):
-        runtime.start()
+    with closing(Runtime.open(settings)) as runtime, _probed(settings, runtime), _working(settings, runtime) as alone:
+        runtime.start(alone=alone)
         say("Ramet runs operations.")
         _wait_for_signal()
         runtime.stop()
+
+
+@contextmanager
+def _working(settings: Settings, runtime: Runtime) -> Iterator[bool]:
+    """Be known as the process that runs the operations, and over SQLite as the only one; yield whether it is that."""
+    alone = not runtime.store.is_postgresql
+    with instance.working(settings.data_dir, alone=alone):
+        yield alone
 
 
 @contextmanager

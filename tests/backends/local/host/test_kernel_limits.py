@@ -1,10 +1,14 @@
 """What the kernel lets servers have, read from files like those of the kernel."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from ramet.backends.local.admission import LocalAdmission
 from ramet.backends.local.host.kernel_limits import Kernel
+from ramet.machine.processes import record_of
 
 GIB = 1024**3
 
@@ -48,6 +52,17 @@ def test_a_limit_of_memory_counts_without_what_the_kernel_takes_back(tmp_path: P
     put(slice_of / "memory.stat", f"anon 1\ninactive_file {GIB // 16}")
     limit = found.memory()
     assert (limit.most, limit.used) == (GIB // 4, GIB // 16)
+
+
+def test_the_limits_are_those_of_the_process_that_starts_the_servers(tmp_path: Path) -> None:
+    worker = tmp_path / "worker.json"
+    found = replace(kernel(tmp_path), worker=worker)
+    put(tmp_path / f"proc/{os.getpid()}/cgroup", "0::/system.slice/ramet-worker.service")
+    put(tmp_path / "cgroup/system.slice/ramet-worker.service/pids.max", 70)
+    put(tmp_path / "cgroup/system.slice/ramet-worker.service/pids.current", 60)
+    assert found.processes(0).most == 100_000  # type: ignore[union-attr]
+    worker.write_bytes(msgspec.json.encode(record_of(os.getpid())))
+    assert found.processes(0).most == 70  # type: ignore[union-attr]
 
 
 def test_cgroups_of_version_1_are_read_where_their_controllers_are(tmp_path: Path) -> None:

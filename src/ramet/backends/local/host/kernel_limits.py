@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from ramet.machine.processes import recorded_in
+
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where PostgreSQL has its dynamic shared memory
@@ -32,11 +34,15 @@ class Amount:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The kernel's files, which tests put elsewhere."""
+    """The kernel's files, which tests put elsewhere.
+
+    `worker` records the process that starts the servers, which its limits hold for, if that is not this one.
+    """
 
     proc: Path = _PROC
     cgroups: Path = _CGROUPS
     shared_memory: Path = _SHARED_MEMORY
+    worker: Path | None = None
 
     def memory(self) -> Amount:
         """Return the memory in bytes: that of the host, or of a container that may have less."""
@@ -64,7 +70,7 @@ class Kernel:
             most, used = _number(group, "pids.max"), _number(group, "pids.current")
             if most is not None and used is not None:
                 found.append(Amount(most, used, f"the limit of processes of cgroup {group}"))
-        most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+        most = resource.prlimit(self._starter or 0, resource.RLIMIT_NPROC)[0]
         if uid != 0 and most != resource.RLIM_INFINITY:
             # Those of a user can be counted only one by one: that is done where the sum of all might be too much.
             used = alive if alive < most // 2 else self._count_of(uid)
@@ -101,9 +107,16 @@ class Kernel:
                     continue  # it has just ended
         return found
 
+    @property
+    def _starter(self) -> int | None:
+        """The process that starts the servers; None for this one."""
+        found = None if self.worker is None else recorded_in(self.worker)
+        return None if found is None else found.pid
+
     def _groups(self, controller: str) -> Sequence[Path]:
-        """Return where the cgroups of this process are, from its own to the topmost one that it can see."""
-        return _groups_in(self.cgroups, _read(self.proc / "self/cgroup"), controller)
+        """Return where the cgroups of the servers are, from their own to the topmost one that can be seen."""
+        membership = _read(self.proc / str(self._starter or "self") / "cgroup")
+        return _groups_in(self.cgroups, membership, controller)
 
 
 @functools.lru_cache
