@@ -1,14 +1,17 @@
-"""Before the promotion of a standby: times that its archive lacks are a gap, never less data; its snapshots remain."""
+"""Promotions of a standby: times before that its archive lacks are a gap, never less data; replay is progress."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 
 from harness.waiting import eventually
 from prove.ground import Ground, Running, open_ground
 from ramet.backends.interface.values import Source as Captured
+from ramet.backends.local.sql import connections
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
 from ramet.errors import Failed, Invalid
@@ -81,3 +84,39 @@ def test_the_last_segment_before_a_promotion_is_a_gap(ground: Ground, newest_sou
     fork = ground.fork(standby, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=first.id))
     with fork.connect() as connection:
         assert connection.execute("SELECT count(*) FROM ledger").fetchall() == [(101,)]
+
+
+@contextmanager
+def reading(standby: Running, table: str) -> Iterator[None]:
+    """Read a table of a standby in a transaction, which replay of a change to the table waits for."""
+    with psycopg.connect(
+        host="localhost", port=standby.service.port, user="app", password="app", dbname="shop"
+    ) as connection:
+        connection.execute(f"SELECT FROM {table}".encode())
+        yield
+
+
+def test_a_promotion_shows_how_far_replay_is_as_long_as_it_goes_on(ground: Ground, newest_source: Source) -> None:
+    source, followers = newest_source, ground.plane.backend.followers
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    server = server_of(ground.look(standby))
+    with reading(standby, "ledger"):
+        with reading(standby, "apps_own"):
+            for table in ("apps_own", "ledger"):
+                source.run(f"ALTER TABLE {table} ADD COLUMN added int")
+            eventually(lambda: has_received_all(ground, standby, source), "the changes are received")
+            before = followers.promote(server, 0.0)
+            assert before is not None
+        eventually(lambda: followers.promote(server, 0.0) not in (None, before), "progress")
+    promote_service(ground.plane, ground.project_id, standby.service.id, lsn=None, drain=False, neutralize=False)
+    settled(ground, standby)
+
+
+def has_received_all(ground: Ground, standby: Running, source: Source) -> bool:
+    """Tell whether a standby has received all that its source has flushed."""
+    paths = ground.plane.backend.instances.paths(standby.service.id)  # type: ignore[attr-defined]
+    with source.connect() as connection:
+        end = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()[0][0]
+    with connections.connect(paths) as connection:
+        return bool(connections.value(connection, "SELECT pg_last_wal_receive_lsn() >= %s::pg_lsn", end))

@@ -49,10 +49,10 @@ class Promote(Steps):
     def promote(self, work: Work[PromoteState]) -> Outcome:
         server = self.tools.server(work)
         try:
-            done = self.tools.backend.followers.promote(server, PATIENCE_SECONDS)
+            left = self.tools.backend.followers.promote(server, PATIENCE_SECONDS)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
-        return Next("secure") if done else Wait(_PAUSE_SECONDS, "ending recovery")
+        return Next("secure") if left is None else Wait(_PAUSE_SECONDS, left)
 
     def secure(self, work: Work[PromoteState]) -> Outcome:
         server, take_over = self.tools.server(work), self.tools.backend.followers.take_over

@@ -50,7 +50,7 @@ def test_a_promoted_standby_is_a_service_of_its_own(ground: Ground, elsewhere: E
     eventually(lambda: followers.await_end(server, None, drain=False) is None)
     assert followers.await_end(server, None, drain=True) is not None
     for _ in range(2):
-        eventually(lambda: followers.promote(server, 0.5))
+        eventually(lambda: followers.promote(server, 0.5) is None)
     for _ in range(2):
         followers.take_over(server, neutralize=False)
     ground.backend.servers.open(replace(server, upstream=None))

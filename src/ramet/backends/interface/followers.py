@@ -106,8 +106,11 @@ class Followers(Protocol):
         Otherwise a text that changes with the progress. Raises Unavailable when it does not serve.
         """
 
-    def promote(self, server: Server, timeout_seconds: float) -> bool:
-        """End recovery: from then on the server can be written to. False: recovery has not ended; call it again."""
+    def promote(self, server: Server, timeout_seconds: float) -> str | None:
+        """End recovery: from then on the server can be written to. Return None when it has ended.
+
+        Otherwise a text that changes with the progress, after at most `timeout_seconds`; call it again.
+        """
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         """Give a promoted server the platform's roles, database name and credentials; return what was changed.

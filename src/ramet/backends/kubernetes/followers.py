@@ -51,6 +51,7 @@ _AT_LEAST = (
 _OPERATOR = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
 _SETTINGS = "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)"
 _IS_STANDBY = "SELECT pg_is_in_recovery()"
+_REPLAYED = "SELECT pg_last_wal_replay_lsn()"
 # The operator restarts a server that archives as a standby does: it must not be open before.
 _IS_PROMOTED = "SELECT NOT pg_is_in_recovery() AND current_setting('archive_mode') <> 'always'"
 _TIMELINE = "SELECT max(left(name, 8)) FROM pg_ls_waldir() WHERE length(name) = 24 AND name LIKE %s"
@@ -136,7 +137,7 @@ class KubernetesFollowers:
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
         )
 
-    def promote(self, server: Server, timeout_seconds: float) -> bool:
+    def promote(self, server: Server, timeout_seconds: float) -> str | None:
         """Let the Cluster follow nothing more, closed to clients; the operator ends recovery."""
         with self.place.connect(server) as connection:
             is_standby = value(connection, _IS_STANDBY)
@@ -145,9 +146,9 @@ class KubernetesFollowers:
         deadline = time.monotonic() + timeout_seconds
         while not self._is_promoted(server):
             if time.monotonic() > deadline:
-                return False
+                return lag.ending(self._replayed(server.service_id))
             time.sleep(_LOOK_SECONDS)
-        return True
+        return None
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         self.place.check_runs(server)
@@ -178,6 +179,13 @@ class KubernetesFollowers:
             changed = {"metadata": {"annotations": {names.CHANGED_ANNOTATION: f"{time.time_ns()}"}}}
             self.place.api.patch(Cluster, names.cluster_name(service_id), changed)
             return False
+
+    def _replayed(self, service_id: str) -> str | None:
+        """Return until where a server has replayed; None while it does not serve."""
+        try:
+            return self.place.run_sql(service_id, _REPLAYED)
+        except Unavailable:
+            return None
 
     def _ends_with_shutdown(self, server: Server, replayed: str) -> bool:
         last = segment_before(0, replayed)

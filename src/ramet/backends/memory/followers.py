@@ -113,9 +113,9 @@ class MemoryFollowers:
                 self._receive(server)
             return "the source is running" if drain and not self.is_down else None
 
-    def promote(self, server: Server, timeout_seconds: float) -> bool:
+    def promote(self, server: Server, timeout_seconds: float) -> str | None:
         self._running(server).follows = False
-        return True
+        return None
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         self._running(server).secured = True

@@ -164,20 +164,20 @@ class LocalFollowers:
             adoption.check_before(paths)
         return left
 
-    def promote(self, server: Server, timeout_seconds: float) -> bool:
+    def promote(self, server: Server, timeout_seconds: float) -> str | None:
         """Promote the standby, which turns clients away from then on until its credentials are its own."""
         paths = self.instances.paths(server.service_id)
         with connections.connect(paths, statement_timeout="0") as connection:
             if not value(connection, "SELECT pg_is_in_recovery()"):
-                return True
+                return None
             self.instances.close(server)
             connection.execute("SELECT pg_promote(false)")
             deadline = time.monotonic() + timeout_seconds
             while value(connection, "SELECT pg_is_in_recovery()"):
                 if time.monotonic() > deadline:
-                    return False
+                    return lag.ending(value(connection, "SELECT pg_last_wal_replay_lsn()::text"))
                 time.sleep(0.01)
-        return True
+        return None
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         own = replace(server, upstream=None)

@@ -137,6 +137,11 @@ def left(paths: ServicePaths, lsn: str | None, *, drain: bool, ends_with_shutdow
     return None
 
 
+def ending(until: str | None) -> str:
+    """Return how far a promotion is that has replayed all until an LSN: what has arrived before is replayed first."""
+    return f"ending recovery; replayed until {until}"
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why nothing arrives from a source, with the remedy, and whether only another copy helps."""
