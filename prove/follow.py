@@ -209,7 +209,7 @@ def main(words: list[str]) -> int:
     with open_ground(arguments.data, arguments.snapshot_seconds) as ground:
         installation = ground.backend.instances.installations.default
         duties = [
-            Duty("followers", 1.0, Observing(ground.plane).observe),
+            Duty("followers", 1.0, Observing(ground.plane).observe_standbys),
             Duty("health", 1.0, Health(ground.plane).inspect),
         ]
         schedule = Schedule(ground.store, duties)

@@ -78,7 +78,7 @@ def test_a_source_that_does_not_answer_delays_no_other_one(
 
 def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[str, Any]) -> None:
     world.backend.followers.problem = "The source cannot be reached. It follows again by itself."
-    Observing(world.plane).observe()
+    Observing(world.plane).observe_standbys()
     assert world.look(follower)["metadata"]["following"]["problem"] == world.backend.followers.problem
     Sampling(world.plane).sample()
     with world.plane.store.read() as tx:
@@ -91,7 +91,7 @@ def test_a_time_that_was_not_received_is_refused_while_nothing_arrives(world: Wo
     now = world.plane.clock()
     world.backend.followers.problem = "The source cannot be reached."
     world.backend.followers.complete_until = now
-    Observing(world.plane).observe()
+    Observing(world.plane).observe_standbys()
     path = f"{world.services_path}/{follower['service_id']}/forkService"
     later = {"fork_strategy": "PITR", "target_time": world.plane.clock().isoformat()}
     answer = world.post(path, later)
@@ -269,23 +269,23 @@ def test_a_standby_that_cannot_catch_up_is_copied_again_at_growing_intervals_and
     followers, duty = world.backend.followers, Observing(world.plane)
     followers.needs_copy, followers.problem, followers.failure = True, "The source has removed WAL.", "it is away"
     for attempt, pause in enumerate(PAUSES, 1):
-        duty.observe()
+        duty.observe_standbys()
         problem = world.look(follower)["metadata"]["following"]["problem"]
         assert f"Attempt {attempt} of 5 to copy it again begins after" in problem
         assert ("it is away" in problem) == (attempt > 1)
         world.advance(pause)
-        duty.observe()
+        duty.observe_standbys()
         found = world.look(follower)
         assert found["status"] == "READY"
         assert f"being copied again, attempt {attempt} of 5" in found["metadata"]["following"]["problem"]
         world.work()
     world.advance(timedelta(days=2))
-    duty.observe()
+    duty.observe_standbys()
     assert "not copied again by itself after 5 attempts" in world.look(follower)["metadata"]["following"]["problem"]
     for verb in ("stop", "start"):
         assert world.post(f"{world.services_path}/{follower['service_id']}/{verb}").status_code == 202
         world.work()
-    duty.observe()
+    duty.observe_standbys()
     assert "Attempt 1 of 5" in world.look(follower)["metadata"]["following"]["problem"]
 
 
@@ -294,9 +294,9 @@ def test_a_service_that_is_copied_again_is_forked_meanwhile_and_has_the_rows_of_
 ) -> None:
     followers, duty = world.backend.followers, Observing(world.plane)
     followers.needs_copy, followers.problem, followers.timeline = True, "The source was set back.", 2
-    duty.observe()
+    duty.observe_standbys()
     world.advance(PAUSES[0])
-    duty.observe()
+    duty.observe_standbys()
     path = f"{world.services_path}/{follower['service_id']}"
     assert world.post(f"{path}/forkService", {"fork_strategy": "NOW"}).status_code == 202
     assert world.post(f"{path}/resize", {"cpu_millis": "500", "memory_gbs": "2"}).json()["code"] == "INVALID_STATE"
@@ -314,15 +314,15 @@ def test_a_source_that_lost_wal_on_the_same_timeline_is_copied_again_though_it_s
 ) -> None:
     followers, duty = world.backend.followers, Observing(world.plane)
     followers.needs_copy, followers.has_diverged, followers.problem = True, True, "The source has lost WAL."
-    duty.observe()
+    duty.observe_standbys()
     followers.needs_copy, followers.has_diverged, followers.problem = False, False, None
-    duty.observe()
+    duty.observe_standbys()
     assert "has lost WAL" in world.look(follower)["metadata"]["following"]["problem"]
     world.advance(PAUSES[0])
-    duty.observe()
+    duty.observe_standbys()
     followers.rows[:] = ["other"]
     world.work()
-    duty.observe()
+    duty.observe_standbys()
     found = world.look(follower)
     assert (found["status"], found["metadata"]["following"].get("problem")) == ("READY", None)
     assert world.backend.values(follower["service_id"]) == ["other"]
@@ -336,9 +336,9 @@ def test_a_copy_under_way_ends_when_the_service_is_paused_promoted_or_deleted(
 ) -> None:
     followers, duty = world.backend.followers, Observing(world.plane)
     followers.needs_copy, followers.problem = True, "The source has removed WAL."
-    duty.observe()
+    duty.observe_standbys()
     world.advance(PAUSES[0])
-    duty.observe()
+    duty.observe_standbys()
     path = f"{world.services_path}/{follower['service_id']}"
     answer = world.delete(path) if verb == "delete" else world.post(f"{path}/{verb}", {} if verb == "promote" else None)
     assert answer.status_code == 202, answer.text

@@ -73,6 +73,13 @@ def follower(world: World, method: str) -> Iterator[dict[str, Any]]:
     assert [one["status"] for one in world.listed() if one["status"] not in ("READY", "PAUSED")] == []
 
 
+def observe(world: World) -> None:
+    """Observe services that follow, by whatever method."""
+    duty = Observing(world.plane)
+    duty.observe_standbys()
+    duty.observe_subscriptions()
+
+
 @pytest.mark.parametrize(
     ("verb", "body", "standby", "subscriber"), _VERBS, ids=[f"{n} {one[0]}" for n, one in enumerate(_VERBS)]
 )
@@ -110,7 +117,7 @@ def test_forks_of_forks_are_independent_of_the_source(world: World, follower: di
     world.work()
     world.backend.followers.rows.append("three")
     world.backend.sources.rows.append("three")
-    Observing(world.plane).observe()
+    observe(world)
     for one in (fork, again):
         assert world.backend.values(one["service_id"]) == ["one", "two"]
         assert world.look(one)["metadata"].get("following") is None
@@ -152,7 +159,7 @@ def test_drills_restore_what_was_received(
     until = world.plane.clock()
     if away:
         world.backend.followers.problem, world.backend.followers.complete_until = "It is away.", until
-        Observing(world.plane).observe()
+        observe(world)
     submit_due_drill(world.plane, timedelta(0))
     world.work()
     found = get_service(world.plane, world.tenant.project.id, follower["service_id"])

@@ -70,7 +70,7 @@ def test_the_page_of_a_follower_shows_its_lag_its_problem_and_promotes_it(visito
     base = f"/console/services/{service.id}"
     assert "0 B and 0.0 s behind" in visitor.see(base)
     followers.problem = "The source cannot be reached. It follows again by itself."
-    Observing(visitor.world.runtime.plane).observe()
+    Observing(visitor.world.runtime.plane).observe_standbys()
     assert followers.problem in visitor.see(base)
     followers.problem = None
     refused = visitor.send(f"{base}/promote", until="now", lsn="here", neutralize="no")

@@ -105,6 +105,6 @@ def test_a_standby_is_drilled_paused_resized_and_renamed_and_its_forks_are_forke
 
 
 def _problem(ground: Ground, standby: Running) -> str | None:
-    Observing(ground.plane).observe()
+    Observing(ground.plane).observe_standbys()
     seen = ground.look(standby).following
     return None if seen is None else seen.problem

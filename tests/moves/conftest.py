@@ -95,7 +95,7 @@ class Pair:
         if source is not None and self.streams:
             followers.rows[:] = [row.value for row in source.rows]
             followers.is_down = not source.running
-        Observing(self.there.plane).observe()
+        Observing(self.there.plane).observe_standbys()
 
     def service(self) -> Service:
         """Make a service with rows here."""

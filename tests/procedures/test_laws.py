@@ -98,7 +98,7 @@ def submit_copy_again(world: World, parent: str) -> str:
     before = world.plane.clock() - timedelta(minutes=1)
     with world.store.write() as tx:
         services.record_following(tx, made, Following(observed_at=before, copies=SourceCopies(since=before)))
-    Observing(world.plane).observe()
+    Observing(world.plane).observe_standbys()
     return made
 
 

@@ -151,7 +151,7 @@ def test_a_service_that_subscribed_says_that_it_receives_nothing_any_more_and_is
     shop = world.settle(follow_service(world.plane, world.project.id, request))
     archive(world, shop.id)
     recover(new, collect(world.store, secrets, utc_now()))
-    Observing(new.plane).observe()
+    Observing(new.plane).observe_subscriptions()
     found = services.get_service(new.plane, world.project.id, shop.id)
     assert (status_of(found), found.upstream) == (Status.READY, shop.upstream)
     assert found.following is not None

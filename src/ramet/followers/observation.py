@@ -35,11 +35,6 @@ class Observing:
     plane: Plane
     _faults: Faults = field(default_factory=lambda: Faults("followers"))
 
-    def observe(self) -> None:
-        """Observe all as the two duties do."""
-        self.observe_standbys()
-        self.observe_subscriptions()
-
     def observe_standbys(self) -> None:
         """Observe each standby that serves; record what changed, and how far behind it is every few seconds."""
         for service in self._followers():
