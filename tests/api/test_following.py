@@ -10,7 +10,7 @@ import pytest
 
 from ramet.backends.interface.followers import HostFacts
 from ramet.backends.interface.subscriptions import SubscriptionState
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Progress, Server
 from ramet.control.duties.health import Health
 from ramet.control.duties.sampling import Sampling
 from ramet.control.services import get_service
@@ -346,3 +346,26 @@ def test_a_copy_under_way_ends_when_the_service_is_paused_promoted_or_deleted(
     assert followers.copied == set()
     if verb != "delete":
         assert world.look(follower)["status"] == {"stop": "PAUSED", "promote": "READY"}[verb]
+
+
+@pytest.mark.parametrize("verb", ["stop", "promote"])
+def test_a_copy_that_ends_just_as_the_service_is_paused_or_promoted_is_discarded(
+    world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    followers, duty, copy = world.backend.followers, Observing(world.plane), world.backend.followers.copy_again
+    followers.needs_copy, followers.problem = True, "The source has removed WAL."
+    duty.observe_standbys()
+    world.advance(PAUSES[0])
+    duty.observe_standbys()
+
+    def copied(server: Server, timeout_seconds: float) -> Progress:
+        found = copy(server, timeout_seconds)
+        if found.facts is not None:
+            path = f"{world.services_path}/{follower['service_id']}/{verb}"
+            assert world.post(path, {} if verb == "promote" else None).status_code == 202
+        return found
+
+    monkeypatch.setattr(followers, "copy_again", copied)
+    world.work()
+    assert followers.copied == set()
+    assert world.look(follower)["status"] == {"stop": "PAUSED", "promote": "READY"}[verb]

@@ -156,11 +156,12 @@ def _keep(tx: sa.Connection, stays: Snapshot | None) -> None:
 
 
 def _hand_on(tx: sa.Connection, work: Work[NoState], state: ReplaceCopyState) -> None:
-    """Let the copy replace the data, unless something else has claimed the service."""
+    """Let the copy replace the data. Raises Failed when something else has claimed the service: it is discarded."""
     current = services.get_service(tx, work.subject, lock=True)
-    if current is not None and current.activity is not None and current.activity.operation_id == work.operation_id:
-        operation_id = submit(tx, ProcedureName.REPLACE_COPY, work.subject, state)
-        services.update_service(tx, work.subject, operation_id=operation_id)
+    if current is None or current.activity is None or current.activity.operation_id != work.operation_id:
+        raise Failed("COPY_INTERRUPTED", f"Service {work.subject} has just been paused, promoted or deleted")
+    operation_id = submit(tx, ProcedureName.REPLACE_COPY, work.subject, state)
+    services.update_service(tx, work.subject, operation_id=operation_id)
 
 
 def _continues(state: ReplaceCopyState, last: Snapshot | None) -> bool:
