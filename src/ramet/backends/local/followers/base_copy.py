@@ -5,6 +5,7 @@ process's.
 """
 
 import contextlib
+import json
 import re
 import shutil
 import time
@@ -27,7 +28,7 @@ from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed
 from ramet.model.upstream import Upstream
 
-_SIGNAL, _OWN_SETTINGS, _PROGRESS = "standby.signal", "postgresql.auto.conf", "progress"
+_SIGNAL, _OWN_SETTINGS, _PROGRESS, _FACTS = "standby.signal", "postgresql.auto.conf", "progress", "facts.json"
 _KB = re.compile(r"(\d+)/(\d+) kB")
 _REPORT_SECONDS = 0.5
 
@@ -57,12 +58,19 @@ class BaseCopy:
         return files.read(self.directory / _PROGRESS)
 
     def fetch(self) -> dict[str, Any]:
-        """Copy the source; return the facts for the report. Raises Failed."""
-        facts = self._copy(self.upstream.slot_of(self.server.service_id))
-        foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
-        self.paths.unfinished.rename(self.paths.data)
+        """Copy the source; return the facts for the report. Raises Failed.
+
+        The data gets its name as the last step: when it has that, the copy of an earlier call is complete.
+        """
+        if not self.paths.data.exists():
+            facts = self._copy(self.upstream.slot_of(self.server.service_id))
+            foreign.write(self.paths, Foreign(self.upstream.bootstrap_role, self.upstream.database))
+            known = {name: facts[name] for name in ("received_bytes", "seconds")}
+            files.write(self.directory / _FACTS, json.dumps(known), durable=True)
+            self.paths.unfinished.rename(self.paths.data)
         sync_tree(self.paths.root)
-        return {name: facts[name] for name in ("received_bytes", "seconds")}
+        found: dict[str, Any] = json.loads(files.read(self.directory / _FACTS) or "{}")
+        return found
 
     def fetch_again(self) -> dict[str, Any]:
         """Copy the source beside the data of its standby, which may use the slot; return where the copy begins."""
