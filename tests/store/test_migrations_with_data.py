@@ -228,3 +228,16 @@ def test_a_revision_that_leaves_references_to_nothing_changes_nothing(url: str, 
     with pytest.raises((AssertionError, sa.exc.IntegrityError), match=r"refer|foreign key"):
         Store.open(url)
     assert rows_of(url) == before
+
+
+def test_a_service_that_was_half_promoted_is_marked(url: str) -> None:
+    load(url, _dump(url, "0019"))
+    engine = sa.create_engine(url)
+    with engine.begin() as tx:
+        tx.execute(sa.text("UPDATE service SET down_reason = 'Its promotion is not complete: why.' WHERE port = 7"))
+    engine.dispose()
+    store = Store.open(url)
+    with store.read() as tx:
+        (living,) = services.live_services(tx)
+    store.close()
+    assert living.half_promoted

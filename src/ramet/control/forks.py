@@ -16,7 +16,7 @@ from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import NewIdentity, earlier_answer, new_identities, remember, replay
 from ramet.control.key_limits import check_request
 from ramet.control.life_spans import within_limits
-from ramet.control.lookup import wrong_state
+from ramet.control.lookup import check_promoted, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
@@ -137,6 +137,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
 def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
     parent = lock_parent(plane, tx, plan.parent, from_deleted=request.from_deleted)
+    _check_promoted(parent, request)
     known = _known_of(plane, tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
     point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
     if point.from_archive and plan.base_backup is None:
@@ -186,6 +187,7 @@ def checked_fork(plane: Plane, parent: Service, request: ForkRequest, now: datet
     check_region(request.region_code, parent.region_code)
     fork = child_of(plane, parent, request, now)
     _check_parent(parent)
+    _check_promoted(parent, request)
     return fork
 
 
@@ -201,6 +203,12 @@ def _check_parent(parent: Service) -> None:
     allowed = (Status.READY, Status.PAUSED)
     if parent.deleted_at is None and status_of(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
+
+
+def _check_promoted(parent: Service, request: ForkRequest) -> None:
+    """Raise WrongState for a fork, except of a snapshot, of what is neither a standby nor a service of its own."""
+    if request.strategy is not ForkStrategy.LAST_SNAPSHOT:
+        check_promoted(parent, f"a fork with {request.strategy}")
 
 
 def _known_of(

@@ -114,6 +114,16 @@ def check_independent(service: Service, verb: str) -> None:
         )
 
 
+def check_promoted(service: Service, verb: str) -> None:
+    """Raise WrongState for a service that is half promoted: only another promotion may start, stop or open it."""
+    if service.half_promoted and service.activity is None:
+        raise WrongState(
+            "HALF_PROMOTED",
+            f"The promotion of service {service.id} is not complete, and {verb} needs it to be",
+            "Promote it again ('ramet service promote'), or delete it.",
+        )
+
+
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
     """Return the error for a verb that the present status does not allow."""
     status, wanted = status_of(service), " or ".join(allowed)
@@ -126,6 +136,8 @@ def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> Wro
         if status in allowed:
             wrong = f"Service {service.id} is {status} while its {service.activity.procedure} is under way"
         remedy = "Wait until its operation is finished."
+    elif service.half_promoted:
+        remedy = "Its promotion is not complete: promote it again."
     elif service.asleep:
         remedy = "Connect to it, or start it ('ramet service start'), and try again."
     else:

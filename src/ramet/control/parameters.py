@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ramet.backends.interface.parameters import InForce
-from ramet.control.lookup import CHANGEABLE, claim, find_service, wrong_state
+from ramet.control.lookup import CHANGEABLE, check_promoted, claim, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Unavailable
 from ramet.model.parameters import PARAMETERS, Parameter, Value, changed, parameters_of, with_parameters
@@ -51,6 +51,7 @@ def update_settings(
     plane.backend.parameters.check(replace(server_of(service), parameters=tuple(sorted(wanted.items()))))
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
+        check_promoted(service, "updateSettings")
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "updateSettings", CHANGEABLE)
         before = parameters_of(service.settings)

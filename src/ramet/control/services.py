@@ -15,6 +15,7 @@ from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
     CHANGEABLE,
     changeable_service,
+    check_promoted,
     check_writable,
     claim,
     find_service,
@@ -155,6 +156,7 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
     size, capacity = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size()), capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
+        check_promoted(service, "resize")
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", CHANGEABLE)
         check_growth(plane, tx, service, more_than(size, service.size))
@@ -284,6 +286,7 @@ def _change(
 ) -> Service:
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
+        check_promoted(service, procedure)
         activity = service.activity
         if activity is not None and activity.procedure in SPECS[procedure].interrupts:
             operations.cancel(tx, activity.operation_id)

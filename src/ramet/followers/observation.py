@@ -49,7 +49,8 @@ class Observing:
                 under_way.result()
 
     def _followers(self) -> list[Service]:
-        return [service for service in serving_services(self.plane.store) if service.upstream is not None]
+        known = serving_services(self.plane.store)
+        return [service for service in known if service.upstream is not None and not service.half_promoted]
 
     def _tend(self, service: Service) -> None:
         with self._faults.contained(service.id):

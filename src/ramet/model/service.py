@@ -20,7 +20,6 @@ from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 from ramet.model.upstream import Following, FollowMethod, Upstream
 
-HALF_PROMOTED = "Its promotion is not complete"
 _PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
@@ -58,6 +57,8 @@ class Service(Struct, frozen=True, gc=False):
     and another process has its endpoint. While it is `asleep` it is `paused` too, until a client connects.
     `made_by` is the public key whose request made it. One that is `unclaimed` was made in advance: for clients it does
     not exist until one of them gets it.
+    One that is `half_promoted` may have ended recovery, and has the roles of its source: only a promotion, which
+    continues the one before, may start or open it.
     """
 
     id: str
@@ -105,6 +106,7 @@ class Service(Struct, frozen=True, gc=False):
     asleep: bool = False
     made_by: str | None = None
     unclaimed: bool = False
+    half_promoted: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] | None = None
     activity: Activity | None = None
@@ -121,7 +123,7 @@ def status_of(service: Service) -> Status:
         return _status_of_activity(service.activity)
     if service.paused:
         return Status.PAUSED
-    return Status.READY if service.down_reason is None else Status.UNSTABLE
+    return Status.READY if service.down_reason is None and not service.half_promoted else Status.UNSTABLE
 
 
 def shown_status(service: Service) -> Status:
@@ -152,6 +154,8 @@ def status_reason(service: Service) -> str | None:
         return service.failure
     if service.activity is not None and service.activity.error is not None:
         return service.activity.error
+    if service.down_reason is None and service.half_promoted:
+        return "Its promotion is not complete. Promote it again."
     return service.down_reason
 
 
@@ -176,11 +180,6 @@ def restore_warning(service: Service) -> str | None:
 def is_standby(service: Service) -> bool:
     """Tell whether a service is a physical standby: nothing can be written in it, not even by the platform."""
     return service.upstream is not None and service.upstream.method is FollowMethod.PHYSICAL
-
-
-def is_half_promoted(service: Service) -> bool:
-    """Tell whether a promotion was given up after recovery may have ended: the server must not be opened as it is."""
-    return is_standby(service) and (service.down_reason or "").startswith(HALF_PROMOTED)
 
 
 def is_visible(service: Service, now: datetime) -> bool:

@@ -8,8 +8,8 @@ secure    the platform's roles, the database's name, the admin's password; the
           source's password is removed                                                 -
 publish   an open endpoint: READY, to be read and written                              -
 
-Until `promote` nothing has changed, and when it fails the service follows as before. Afterwards each step continues
-from what it finds, also when the promotion is requested again.
+Until `promote` nothing has changed, and when it fails the service follows as before. Afterwards it is half promoted:
+each step continues from what it finds, also when the promotion is requested again, and nothing else may open it.
 """
 
 from typing import Any
@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import HALF_PROMOTED, is_half_promoted
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, boot, finish, server_of, submit_snapshot
@@ -39,12 +38,16 @@ class Promote(Steps):
         return await_settled(self.tools, work) or Next("wait")
 
     def wait(self, work: Work[PromoteState]) -> Outcome:
-        server, state = self.tools.server(work), work.state
+        service, state = self.tools.service(work.subject), work.state
+        server = server_of(service)
         try:
             left = self.tools.backend.followers.await_end(server, state.lsn, drain=state.drain)
         except Unavailable:
-            return boot(self.tools, work, server, clients=True) or Wait(_PAUSE_SECONDS, _DOWN)
-        return Next("promote") if left is None else Wait(_PAUSE_SECONDS, left)
+            clients = not service.half_promoted
+            return boot(self.tools, work, server, clients=clients) or Wait(_PAUSE_SECONDS, _DOWN)
+        if left is not None:
+            return Wait(_PAUSE_SECONDS, left)
+        return Next("promote", changes=lambda tx: services.update_service(tx, work.subject, half_promoted=True))
 
     def promote(self, work: Work[PromoteState]) -> Outcome:
         server = self.tools.server(work)
@@ -75,7 +78,7 @@ class Promote(Steps):
         report = {**(service.report or {}), "promoted": promoted}
 
         def record(tx: sa.Connection) -> None:
-            finish(tx, work, upstream=None, following=None, report=report, down_reason=None)
+            finish(tx, work, upstream=None, following=None, report=report, down_reason=None, half_promoted=False)
             submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
 
         return Done(changes=record)
@@ -83,7 +86,6 @@ class Promote(Steps):
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         """End the claim: the service follows as before, or is half promoted, which a second promotion ends."""
         found = services.get_service(tx, work.subject)
-        was_half_done = found is not None and is_half_promoted(found)
-        is_half_done = was_half_done or work.step in ("promote", "secure", "publish")
-        reason = f"{HALF_PROMOTED}: {error} Promote it again." if is_half_done else None
+        is_half_done = found is not None and found.half_promoted
+        reason = f"Its promotion is not complete: {error} Promote it again." if is_half_done else None
         finish(tx, work, down_reason=reason)

@@ -30,7 +30,7 @@ _ORDER = """
     archive_problem archive_verified_at archive_drilled_at archive_drill_failure archived_as
     parent_project_id parent_service_id parent_name fork_strategy fork_target_time origin_snapshot_id data_time
     upstream following protected labels life_span sleep_after_seconds server_port asleep made_by unclaimed
-    settings
+    half_promoted settings
 """
 
 
@@ -64,8 +64,8 @@ def service_of_row(row: Sequence[Any]) -> Service:
         columns[44],
         columns[45] or {},
         None if columns[46] is None else msgspec.convert(columns[46], LifeSpan),
-        *columns[47:54],
-        None if columns[54] is None else _activity(*columns[54:]),
+        *columns[47:55],
+        None if columns[55] is None else _activity(*columns[55:]),
     )
     return Service(*fields)
 

@@ -27,7 +27,7 @@ _LATEST_FORKS = 10
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
     settings upstream archived_as protected sleep_after_seconds server_port asleep made_by
-    unclaimed
+    unclaimed half_promoted
 """
 _SIZE = "cpu_millis memory_gbs"
 _ORIGIN = (

@@ -26,6 +26,8 @@ def _submit(plane: Plane, service_id: str) -> None:
         wanted = None if current is None else wanted_host_of(current.settings)
         if current is None or wanted is None or current.activity is not None or current.deleted_at is not None:
             return
+        if current.half_promoted:
+            return  # that would open it
         if current.host == wanted:
             services.update_service(tx, service_id, settings=with_wanted_host(current.settings, None))
         elif current.failed_at is None and not is_being_restored(tx, service_id):

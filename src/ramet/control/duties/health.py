@@ -10,7 +10,7 @@ from ramet.control.poolers import submit_repair
 from ramet.control.subjects import serving_services, serving_sets
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
-from ramet.model.service import Service, is_half_promoted
+from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable
@@ -37,7 +37,7 @@ class Health:
         self._inspect_replica_sets()
 
     def _inspect_service(self, service: Service) -> None:
-        if is_half_promoted(service):
+        if service.half_promoted:
             return  # only another promotion may start or open it
         observation = self.plane.backend.servers.inspect(server_of(service))
         if observation.serving:
