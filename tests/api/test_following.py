@@ -21,7 +21,8 @@ from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
 from ramet.procedures.servers import server_of
-from ramet.store import metrics
+from ramet.store import metrics, operations
+from ramet.store.operations import Operation
 from tests.api.world import World, open_world
 
 BODY = {
@@ -423,3 +424,21 @@ def test_a_copy_that_ends_just_as_the_service_is_paused_or_promoted_is_discarded
     world.work()
     assert followers.copied == set()
     assert world.look(follower)["status"] == {"stop": "PAUSED", "promote": "READY"}[verb]
+
+
+def test_the_password_of_a_source_is_forgotten_when_its_service_could_not_be_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(server: Server, sealed: str) -> None:
+        raise Failed("SLOT_NOT_MADE", "The slot cannot be made")
+
+    monkeypatch.setattr(world.backend.followers, "keep", refuse)
+    made = world.post(path_of(world), BODY).json()
+    assert [one.state["sealed"] is None for one in operations_of(world, made)] == [False]
+    world.work()
+    assert [one.state["sealed"] is None for one in operations_of(world, made)] == [True]
+
+
+def operations_of(world: World, service: dict[str, Any]) -> list[Operation]:
+    with world.store.read() as tx:
+        return operations.of_subject(tx, service["service_id"])

@@ -201,6 +201,18 @@ def test_the_keys_are_sealed_and_gone_when_it_is_over(pair: Pair) -> None:
     assert (found.state["secret_key"], found.state["password"]) == (None, None)
 
 
+def test_the_keys_are_gone_when_a_move_is_called_off(pair: Pair) -> None:
+    service = pair.service()
+    move_id = pair.request(service)
+    cancel_move(pair.here.plane, pair.here.project.id, service.id, move_id)
+    pair.work()
+    assert shown(pair, move_id).status is OperationStatus.FAILED
+    with pair.here.store.read() as tx:
+        found = operations.get(tx, move_id)
+    assert found is not None
+    assert (found.state["secret_key"], found.state["password"]) == (None, None)
+
+
 def stored(pair: Pair, move_id: str) -> str:
     with pair.here.store.read() as tx:
         return repr(tx.execute(operation.select().where(operation.c.id == move_id)).one())

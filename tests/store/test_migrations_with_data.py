@@ -22,7 +22,7 @@ from ramet.store import migrate, services
 from ramet.store.columns import UtcTime
 from ramet.store.database import Store
 from ramet.store.migrate import current_revision, head_revision
-from ramet.store.tables import metadata
+from ramet.store.tables import metadata, operation
 from tests.servers import BIN
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -230,14 +230,18 @@ def test_a_revision_that_leaves_references_to_nothing_changes_nothing(url: str, 
     assert rows_of(url) == before
 
 
-def test_a_service_that_was_half_promoted_is_marked(url: str) -> None:
+def test_a_service_that_was_half_promoted_is_marked_and_secrets_of_ended_operations_are_forgotten(url: str) -> None:
     load(url, _dump(url, "0019"))
     engine = sa.create_engine(url)
     with engine.begin() as tx:
         tx.execute(sa.text("UPDATE service SET down_reason = 'Its promotion is not complete: why.' WHERE port = 7"))
+        tx.execute(sa.text("UPDATE operation SET procedure = 'move', status = 'FAILED'"))
+        tx.execute(operation.update().values(state={"password": "sealed", "name": "shop"}))
     engine.dispose()
     store = Store.open(url)
     with store.read() as tx:
         (living,) = services.live_services(tx)
+        states = list(tx.scalars(sa.select(operation.c.state)))
     store.close()
     assert living.half_promoted
+    assert states == [{"password": None, "name": "shop"}] * 2

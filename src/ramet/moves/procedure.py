@@ -187,8 +187,7 @@ class Move(Steps):
 
     def end(self, work: Work[MoveState]) -> Outcome:
         self.tools.backend.replication.refuse_copy(self.tools.server(work))
-        state = replace(work.state, secret_key=None, password=None)
-        return Done(state, changes=lambda tx: _keep_paused(tx, work))
+        return Done(changes=lambda tx: _keep_paused(tx, work))
 
     def undo_promote(self, work: Work[MoveState]) -> None:
         """Make sure that the service there does not take the place of this one, or record that it did.

@@ -79,16 +79,18 @@ Ending = Callable[[sa.Connection, Work[Any], str], None]
 class Procedure:
     """Named steps, and the undo of those that leave something behind.
 
-    The state of its operations is decoded as `state` for each step. `on_undoing` runs in the transaction that turns the
-    operation from RUNNING to UNDOING, `on_failed` in the one that marks it FAILED, after the last undo; both get the
-    error that led there. When the stored state cannot be decoded, an undo that reads it is skipped, and so is the rest
-    of an ending. The other fields are explained in `ramet.model.procedures.Spec`.
+    The state of its operations is decoded as `state` for each step; its fields `secrets` are emptied when the operation
+    ends. `on_undoing` runs in the transaction that turns the operation from RUNNING to UNDOING, `on_failed` in the one
+    that marks it FAILED, after the last undo; both get the error that led there. When the stored state cannot be
+    decoded, an undo that reads it is skipped, and so is the rest of an ending. The other fields are explained in
+    `ramet.model.procedures.Spec`.
     """
 
     name: str
     steps: Mapping[str, Step]
     undo: Mapping[str, Undo] = field(default_factory=dict)
     state: type[msgspec.Struct] = NoState
+    secrets: tuple[str, ...] = ()
     on_undoing: Ending | None = None
     on_failed: Ending | None = None
     deadline_seconds: float = 600.0

@@ -169,13 +169,21 @@ class Runner:
                 begun = replace(transition.after, attempt=transition.after.attempt + 1)
                 after = operations.record(tx, begun, self.worker, self.lease_seconds)
             else:
-                after = operations.record(tx, transition.after, None, transition.pause_seconds)
+                kept = self._without_secrets(transition.after)
+                after = operations.record(tx, kept, None, transition.pause_seconds)
             event = None if transition.event is None else _event(before, transition)
             if event is not None:
                 operations.insert_event(tx, event)
         if event is not None:
             self.observe(before, after, event)
         return after if keeps else None
+
+    def _without_secrets(self, after: Operation) -> Operation:
+        """Return an operation as its history keeps it: once it is over, without the secrets that it needed."""
+        secrets = [name for name in self.procedures[after.procedure].secrets if name in after.state]
+        if after.status not in _OVER or not secrets:
+            return after
+        return replace(after, state=after.state | dict.fromkeys(secrets))
 
     def _call_endings(self, tx: sa.Connection, before: Operation, after: Operation) -> None:
         procedure, error = self.procedures[before.procedure], after.error or ""

@@ -25,6 +25,7 @@ from ramet.model.wal_level import wal_level_of
 from ramet.operations.procedure import Changes, Done, Next, Outcome, Procedure, Wait, Work
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
+    SECRETS,
     STATES,
     CreateState,
     Interrupting,
@@ -93,6 +94,7 @@ class Steps:
             steps={step: getattr(self, step) for step in spec.steps},
             undo={step: undo for step in spec.steps if (undo := getattr(self, f"undo_{step}", None))},
             state=STATES[self.name],
+            secrets=SECRETS.get(self.name, ()),
             on_undoing=self.on_undoing,
             on_failed=self.on_failed,
             deadline_seconds=spec.deadline_seconds,

@@ -363,6 +363,14 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.DRILL: DrillState,
 }
 
+# The sealed secrets in these states, which go when an operation ends, however it does.
+SECRETS: Mapping[ProcedureName, tuple[str, ...]] = {
+    ProcedureName.IMPORT: ("sealed",),
+    ProcedureName.FOLLOW: ("sealed",),
+    ProcedureName.FOLLOW_LOGICAL: ("sealed",),
+    ProcedureName.MOVE: ("secret_key", "password"),
+}
+
 
 def stored_size(size: Size) -> StoredSize:
     """Return a size in the form that is stored."""
