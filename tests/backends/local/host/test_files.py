@@ -1,5 +1,6 @@
 """Private files: whole, owned like their directory, and locked against other processes."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -51,3 +52,18 @@ def test_a_directory_that_is_gone_is_not_created_by_locking_it(tmp_path: Path) -
     with pytest.raises(FileNotFoundError), files.locked(tmp_path / "gone", flags=os.O_DIRECTORY):
         pass
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_lock_is_on_the_file_that_others_see_where_who_held_it_has_removed_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lock = tmp_path / "lock", fcntl.flock
+
+    def locked_late(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        path.unlink()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", locked_late)
+    with files.locked(path), pytest.raises(TimeoutError), files.locked(path, timeout_seconds=0):
+        raise AssertionError("two hold the lock")

@@ -1,9 +1,11 @@
 """Starting the forwarder of a data root, and talking to it."""
 
+import contextlib
 import json
 import shutil
 import socket
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from ramet.backends.local.process.daemon import Daemon
 from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
 
+_REPETITIONS, _REPETITION_SECONDS = 4, 0.05
 _START_SECONDS = 20.0
 _END_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
@@ -33,14 +36,18 @@ class Control:
 
         Raises Failed when it cannot do that, and Unavailable when it does not answer.
         """
-        for is_last in (False, True):
+        for is_last in (*[False] * _REPETITIONS, True):
             try:
                 self._ensure()
                 answer = self._exchange({"do": do, **named}, answer_seconds)
                 break
-            except OSError as error:  # it ends when it has no endpoint, perhaps just now
+            except OSError as error:  # it ends when it has no endpoint, perhaps just now, and its directory goes then
                 if is_last:
                     raise Unavailable("FORWARDER_SILENT", "The process of the endpoints does not answer") from error
+            except Unavailable:
+                if is_last or self.runs():
+                    raise
+            time.sleep(_REPETITION_SECONDS)
         if "error" in answer:
             raise Failed(
                 "ENDPOINT_NOT_OPEN", f"The endpoint on port {named.get('port')} cannot be opened", answer["error"]
@@ -85,7 +92,7 @@ class Control:
 
     def tidy(self) -> None:
         """Remove the directory of a process that ends because it has no endpoint any more."""
-        with self._daemon.alone():
+        with contextlib.suppress(FileNotFoundError), self._daemon.alone():  # without it another call removed it
             if wait_until(lambda: self._daemon.running() is None, _END_SECONDS, _PAUSE_SECONDS):
                 shutil.rmtree(self.home.parent, ignore_errors=True)
 

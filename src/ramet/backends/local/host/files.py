@@ -68,14 +68,26 @@ def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> Iterator[
 def locked(path: Path, *, timeout_seconds: float | None = None, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
     """Hold an exclusive lock against other threads and processes; the file is created when it does not exist.
 
-    Raises TimeoutError when the lock is not free within `timeout_seconds`; None waits without a limit.
+    Raises TimeoutError when the lock is not free within `timeout_seconds`; None waits without a limit. A file that was
+    removed by whoever held its lock is created again: others would not see a lock on the removed one.
     """
-    with opened(path, flags) as descriptor:
-        if timeout_seconds is None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        elif not wait_until(lambda: _try_lock(descriptor), timeout_seconds, _PAUSE_SECONDS):
-            raise TimeoutError(f"{path} is locked by another process")
-        yield
+    is_held = False
+    while not is_held:
+        with opened(path, flags) as descriptor:
+            if timeout_seconds is None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            elif not wait_until(lambda: _try_lock(descriptor), timeout_seconds, _PAUSE_SECONDS):
+                raise TimeoutError(f"{path} is locked by another process")
+            is_held = not flags & os.O_CREAT or _is_at(descriptor, path)
+            if is_held:
+                yield
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(descriptor: int) -> bool:
