@@ -11,16 +11,11 @@ import pytest
 from ramet.backends.interface.followers import HostFacts
 from ramet.backends.interface.subscriptions import SubscriptionState
 from ramet.backends.interface.values import Progress, Server
-from ramet.control.addresses import Move, request_moves
-from ramet.control.duties.addresses import move_services
-from ramet.control.duties.health import Health
 from ramet.control.duties.sampling import Sampling
-from ramet.control.services import get_service
 from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
-from ramet.procedures.servers import server_of
 from ramet.store import metrics, operations
 from ramet.store.operations import Operation
 from tests.api.world import World, open_world
@@ -165,83 +160,6 @@ def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
     assert world.backend.followers.kept == {}
     again = world.post(path, {})
     assert (again.status_code, again.json()["code"]) == (400, "NOT_FOLLOWING")
-
-
-@pytest.fixture
-def half_promoted(world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A service whose promotion was given up after it had ended recovery."""
-
-    def refuse(server: Server, **_options: bool) -> dict[str, Any]:
-        raise Failed("ROLES_NOT_TAKEN_OVER", "The roles cannot be taken over")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.backend.followers, "take_over", refuse)
-        world.post(world.path(follower["service_id"], "promote"), {})
-        world.work()
-    return world.look(follower)
-
-
-@pytest.mark.parametrize(
-    ("verb", "body"),
-    [
-        ("stop", None),
-        ("start", None),
-        ("resize", {"cpu_millis": "500", "memory_gbs": "2"}),
-        ("settings", {"settings": {"work_mem": "64MB"}, "restart": True}),
-        ("forkService", {"fork_strategy": "NOW"}),
-        ("forkService", {"fork_strategy": "PITR", "target_time": "2026-01-01T00:00:00Z"}),
-    ],
-)
-def test_a_half_promoted_service_is_neither_started_nor_opened_by_a_client(
-    world: World, half_promoted: dict[str, Any], verb: str, body: object
-) -> None:
-    answer = world.post(world.path(half_promoted["service_id"], verb), body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "HALF_PROMOTED"), answer.text
-    assert "Promote it again" in answer.json()["details"]
-
-
-def test_a_half_promoted_service_is_forked_from_its_snapshots_and_deleted(
-    world: World, half_promoted: dict[str, Any]
-) -> None:
-    fork = world.fork(half_promoted, fork_strategy="LAST_SNAPSHOT")
-    world.work()
-    assert world.look(fork)["status"] == "READY"
-    assert world.delete(world.path(half_promoted["service_id"])).status_code == 202
-
-
-def test_a_half_promoted_service_is_left_alone_until_it_is_promoted_again(
-    world: World, half_promoted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    health, observing, follower = Health(world.plane), Observing(world.plane), half_promoted
-    service = get_service(world.plane, world.tenant.project.id, follower["service_id"])
-    request_moves(world.store, [Move(service, "db.example.com")])
-    world.backend.followers.needs_copy, world.backend.followers.problem = True, "The source has removed WAL."
-    for _ in range(2):
-        found = world.look(follower)
-        assert found["status"] == "UNSTABLE"
-        assert "Its promotion is not complete" in found["metadata"]["status_reason"]
-        for _ in range(2):
-            health.inspect()
-            observing.observe_standbys()
-            move_services(world.plane)
-            world.advance(PAUSES[0])
-        world.backend.servers.stop(server_of(service))
-        health.inspect()
-        world.work()
-    started: list[bool] = []
-    start = world.backend.servers.start
-
-    def noted(server: Server, *, clients: bool = False, first: bool = False) -> None:
-        started.append(clients)
-        start(server, clients=clients, first=first)
-
-    monkeypatch.setattr(world.backend.servers, "start", noted)
-    world.backend.followers.problem = None
-    world.post(world.path(follower["service_id"], "promote"), {})
-    world.work()
-    assert True not in started
-    assert started
-    assert (world.look(follower)["status"], world.look(follower)["metadata"].get("following")) == ("READY", None)
 
 
 def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:
