@@ -4,6 +4,7 @@ import logging
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,16 @@ def test_a_wait_without_progress_fails_with_what_it_waited_for(store: Store, hos
     assert failed.status is OperationStatus.FAILED
     assert failed.error == "Step two made no progress for 0.001 s: redo at 0/3000028."
     assert host.marks == []
+
+
+def test_a_wait_that_is_stalled_fails_although_what_is_said_of_it_changes(store: Store, host: Host) -> None:
+    looks = count()
+
+    def stall(_work: Work[Any]) -> Outcome:
+        return Wait(0.001, f"quota exceeded by pod {n}", stalled=True) if (n := next(looks)) < 1000 else Next("three")
+
+    operation_id = run(store, counting(host, {"two": stall}, deadline=0.05))
+    assert found(store, operation_id).status is OperationStatus.FAILED
 
 
 def test_a_clock_that_steps_during_a_wait_takes_nothing_from_its_deadline(

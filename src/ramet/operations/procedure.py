@@ -54,11 +54,13 @@ class Next:
 class Wait:
     """Run the same step again after `seconds`; 0 means at once.
 
-    When `progress` stays the same for the procedure's deadline, the operation is undone.
+    When `progress` stays the same for the procedure's deadline, the operation is undone; also when it changes, but the
+    step is `stalled` all the time.
     """
 
     seconds: float
     progress: str = ""
+    stalled: bool = False
 
 
 @dataclass(frozen=True)

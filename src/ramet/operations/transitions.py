@@ -88,7 +88,8 @@ def _at(operation: Operation, step: str, state: msgspec.Struct | None, now: floa
 
 def _waiting(operation: Operation, wait: Wait, procedure: Procedure, seconds: float) -> Transition:
     pause_seconds = max(0.0, wait.seconds)
-    idle_seconds = operation.idle_seconds + seconds if wait.progress == operation.progress else 0.0
+    is_idle = wait.stalled or wait.progress == operation.progress
+    idle_seconds = operation.idle_seconds + seconds if is_idle else 0.0
     if idle_seconds > procedure.deadline_seconds:
         sentence = f"Step {operation.step} made no progress for {procedure.deadline_seconds:g} s"
         return abandoned(operation, f"{sentence}: {wait.progress}." if wait.progress else f"{sentence}.", procedure)

@@ -36,6 +36,9 @@
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 {{- end }}
 
 {{- /* What it asks for beside that with an off-host archive. */ -}}

@@ -21,6 +21,7 @@ from ramet.backends.kubernetes.namespaces import ALL, Namespaces
 from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import (
     Cluster,
+    EventObject,
     Namespace,
     Node,
     Object,
@@ -152,6 +153,11 @@ class Api:
         """Return all objects of a kind that is in no namespace."""
         with _errors(f"the list of {kind.__name__}"):
             return list(self.client.list(kind))
+
+    def find_warnings(self, namespace: str) -> list[EventObject]:
+        """Return what is warned of in a namespace."""
+        with _errors("the list of events"):
+            return list(self.client.list(EventObject, namespace=namespace, fields={"type": "Warning"}))
 
     def delete(self, kind: type[Object], name: str, *, grace_seconds: int | None = None) -> None:
         """Request the removal of an object, if it is there."""

@@ -18,6 +18,7 @@ from ramet.backends.kubernetes.site import Site
 from ramet.backends.kubernetes.streaming import Copy
 from ramet.backends.kubernetes.traits import Traits, noted_traits
 from ramet.backends.kubernetes.tunnel import Tunnels
+from ramet.backends.kubernetes.warnings import Warnings
 from ramet.backends.kubernetes.watch import Watched
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
@@ -62,6 +63,11 @@ class Place:
     def reports(self) -> Reports:
         """What the servers last said of themselves."""
         return Reports(self.api, self.primary_pod)
+
+    @cached_property
+    def warnings(self) -> Warnings:
+        """What Kubernetes warns of about services."""
+        return Warnings(self.api)
 
     def primary_of(self, service_id: str) -> str:
         """Return the name of the instance that can be written to, and of its volume."""

@@ -32,6 +32,7 @@ RIGHTS = (
     ("get", "", "pods/exec"),
     ("create", "", "pods/exec"),
     ("get", "", "pods/log"),
+    ("list", "", "events"),
 )
 # What it does beside that with an archive.
 OF_ARCHIVE = (

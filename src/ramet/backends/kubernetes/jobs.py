@@ -13,9 +13,10 @@ _FAILED_PODS = 3
 
 
 def progress(place: Place, service_id: str, what: str, final: re.Pattern[str] | None = None) -> str:
-    """Say what the job of a new Cluster does. Raises Failed when it failed repeatedly, or with an error that is final.
+    """Say what the job of a new Cluster does, and what Kubernetes warns of before it runs.
 
-    The Cluster itself would never say so. `what` the job does begins that sentence.
+    Raises Failed when it failed repeatedly, or with an error that is final: the Cluster itself would never say so.
+    `what` the job does begins that sentence.
     """
     pods = [pod for pod in place.pods.of_service(service_id) if names.JOB_LABEL in pod.metadata.labels]
     failed = [pod for pod in pods if pod.status.phase == "Failed"]
@@ -23,7 +24,10 @@ def progress(place: Place, service_id: str, what: str, final: re.Pattern[str] | 
         reason = _reason(place, failed[-1])
         if len(failed) >= _FAILED_PODS or (final is not None and final.search(reason)):
             raise Failed("RECOVERY_FAILED", f"{what} failed", reason)
-    return "; ".join(pod.progress for pod in pods) or "the operator's job has not begun"
+    doing = "; ".join(pod.progress for pod in pods) or "the operator's job has not begun"
+    runs = any(pod.status.phase == "Running" for pod in pods)
+    warning = "" if runs else place.warnings.about(service_id)
+    return f"{doing}. Kubernetes warns: {warning}" if warning else doing
 
 
 class _Record(msgspec.Struct):

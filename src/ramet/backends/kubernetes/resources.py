@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG, ResourceDef
@@ -318,6 +319,34 @@ class Backup(_Named, frozen=True):
 @_resource("barmancloud.cnpg.io", "v1", "ObjectStore", "objectstores")
 class ObjectStore(_Named, frozen=True):
     """An object store of the Barman plugin."""
+
+
+class EventSeries(Struct, frozen=True, rename="camel"):
+    """How often an event was repeated."""
+
+    last_observed_time: datetime | None = None
+
+
+@_resource("", "v1", "Event", "events")
+class EventObject(_Named, frozen=True, rename="camel"):
+    """Something that happened to an object."""
+
+    involved_object: dict[str, Any] = {}
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    series: EventSeries | None = None
+
+    @property
+    def last_at(self) -> datetime:
+        """When it was seen last."""
+        repeated_at = None if self.series is None else self.series.last_observed_time
+        return repeated_at or self.last_timestamp or self.event_time or datetime.min.replace(tzinfo=UTC)
+
+    def is_about(self, name: str) -> bool:
+        """Tell whether it is about the object of a name, or about one that was made for that, whose name begins so."""
+        return f"{self.involved_object.get('name', '')}-".startswith(f"{name}-")
 
 
 Object = (

@@ -74,8 +74,14 @@ class KubernetesServers:
                 if pod is not None and pod.runs and self._is_started(server, deadline - time.monotonic()):
                     return Readiness(True)
             if time.monotonic() >= deadline:
-                return Readiness(False, self._copied(server) or self._progress(server.service_id, pod))
+                return self._awaited(server, pod)
             time.sleep(_LOOK_SECONDS)
+
+    def _awaited(self, server: Server, pod: Pod | None) -> Readiness:
+        """Say how far the start is, and of a server that does not run what Kubernetes warns of."""
+        said = self._copied(server) or self._progress(server.service_id, pod)
+        warning = "" if pod is not None and pod.runs else self.place.warnings.about(server.service_id)
+        return Readiness(False, f"{said} Kubernetes warns: {warning}" if warning else said, stalled=bool(warning))
 
     def _copied(self, server: Server) -> str | None:
         """Say how far the copy of a replica is, where it begins with one."""
