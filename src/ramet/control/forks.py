@@ -3,6 +3,7 @@
 The transaction checks again only what can have changed by then: the parent's state and its snapshots.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
 from ramet.control.restore import archive_of, check_snapshots, gaps_of
 from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
-from ramet.errors import Invalid, WrongState
+from ramet.errors import Invalid, Unavailable, WrongState
 from ramet.model.capacity import Capacity
 from ramet.model.fork import MOST_AT_ONCE, ForkStrategy, check_target
 from ramet.model.names import check_name, fork_name, suffixed
@@ -48,7 +49,7 @@ class ForkPlan:
     """What a request comes to: the restore point, and the fork as a service without port and password.
 
     `known` is what was known of the parent when the restore point was chosen. `base_backup` is the one in the off-host
-    archive that a fork from there starts with.
+    archive that a fork from there starts with. `lost` are snapshots whose data is gone: `known` has none.
     """
 
     parent: Service
@@ -56,6 +57,7 @@ class ForkPlan:
     point: RestorePoint
     fork: Service
     base_backup: BaseBackup | None = None
+    lost: frozenset[str] = frozenset()
 
 
 def fork_services(
@@ -119,6 +121,10 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
         parent = find_parent(plane, tx, project_id, service_id, from_deleted=request.from_deleted)
         target = check_target(request.strategy, request.target_time, now)
         known = _known_of(plane, tx, parent, request.strategy, target)
+    lost = frozenset() if request.strategy is ForkStrategy.NOW or not known.snapshots else _lost(plane, known)
+    if lost:
+        with plane.store.read() as tx:
+            known = _known_of(plane, tx, parent, request.strategy, target, lost)
     if request.strategy is ForkStrategy.LAST_SNAPSHOT:
         check_snapshots(plane)
     fork = checked_fork(plane, parent, request, now)
@@ -131,18 +137,19 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     base_backup = base_backup_for(plane, parent, known, point) if point.from_archive else None
     if base_backup is None:
         plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of)
-    return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)), base_backup)
+    return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)), base_backup, lost)
 
 
 def recheck(plane: Plane, tx: sa.Connection, plan: ForkPlan, request: ForkRequest) -> ForkPlan:
     """Lock the parent, and choose again: its state and its snapshots may have changed since the plan was made."""
     parent = lock_parent(plane, tx, plan.parent, from_deleted=request.from_deleted)
     _check_promoted(parent, request)
-    known = _known_of(plane, tx, parent, request.strategy, plan.point.target).with_gaps(plan.known.gaps)
+    known = _known_of(plane, tx, parent, request.strategy, plan.point.target, plan.lost).with_gaps(plan.known.gaps)
     point = choose(request.strategy, plan.point.target, request.snapshot_id, known, plane.clock())
     if point.from_archive and plan.base_backup is None:
         raise WrongState("SNAPSHOT_LOST", f"A snapshot of service {parent.id} has just expired", "Try again.")
-    return ForkPlan(parent, known, point, replace(plan.fork, origin=_origin(parent, request, point)), plan.base_backup)
+    fork = replace(plan.fork, origin=_origin(parent, request, point))
+    return ForkPlan(parent, known, point, fork, plan.base_backup, plan.lost)
 
 
 def keys_of(key: str | None, count: int) -> list[str | None]:
@@ -211,10 +218,26 @@ def _check_promoted(parent: Service, request: ForkRequest) -> None:
         check_promoted(parent, f"a fork with {request.strategy}")
 
 
+def _lost(plane: Plane, known: Parent) -> frozenset[str]:
+    """Return the snapshots that somebody has removed by hand; none where the host cannot be asked now.
+
+    It is asked after the rows were read: the data of a snapshot is written before its row.
+    """
+    kept = None
+    with contextlib.suppress(Unavailable):
+        kept = plane.backend.restore.snapshot_ids(known.service_id)
+    return frozenset() if kept is None else frozenset(one.id for one in known.snapshots) - kept
+
+
 def _known_of(
-    plane: Plane, tx: sa.Connection, parent: Service, strategy: ForkStrategy, target: datetime | None
+    plane: Plane,
+    tx: sa.Connection,
+    parent: Service,
+    strategy: ForkStrategy,
+    target: datetime | None,
+    lost: frozenset[str] = frozenset(),
 ) -> Parent:
-    known = snapshots.list_snapshots(tx, parent.id)
+    known = [one for one in snapshots.list_snapshots(tx, parent.id) if one.id not in lost]
     is_unreached = target is not None and base_for(known, target) is None
     return Parent(
         service_id=parent.id,

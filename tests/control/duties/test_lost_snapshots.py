@@ -49,6 +49,23 @@ def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service:
     assert world.backend.values(fork.id) == ["kept", "later"]
 
 
+def test_forks_begin_with_the_snapshot_before_one_that_was_removed_since_the_last_look(
+    world: World, service: Service
+) -> None:
+    fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(fork.id) == ["kept"]
+    fork = world.fork(service, ForkRequest(ForkStrategy.PITR, target_time=rfc3339(world.plane.clock())))
+    assert world.backend.values(fork.id) == ["kept", "later"]
+
+
+def test_a_fork_of_the_last_snapshot_has_what_an_earlier_fork_of_now_had_though_that_snapshot_was_removed(
+    world: World, service: Service
+) -> None:
+    world.fork(service)
+    fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(fork.id) == ["kept", "later"]
+
+
 def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there(
     world: World, service: Service
 ) -> None:
