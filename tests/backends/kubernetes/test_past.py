@@ -15,7 +15,7 @@ from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.backends.interface.values import SnapshotFacts, Source
-from ramet.backends.kubernetes import names, snapshots, waking
+from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.store_access import StoreAccess, store_access
@@ -281,3 +281,63 @@ def test_pods_reach_the_archive_with_the_keys_and_the_endpoint_of_this_process()
     with pytest.raises(Invalid):
         store_access("file:///mnt", environ)
     assert store_access("", environ) is None
+
+
+def brought(world: World, source: Source) -> list[str]:
+    """Bring WAL to its reader until all is there; return what was said, and let its pod list what it got."""
+    answer, marks = world.found.answer, list[str]()
+
+    def unpack(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+        if command[0] == "ls":
+            return "\n".join(marks), "", 0
+        if "unpack" in command:
+            marks.append(f"{command[-2].rpartition('/')[2]}.{command[-1]}")
+        return answer(pod, command, stdin)
+
+    world.found.answer = unpack
+    said: list[str] = []
+    while (one := past.bring(world.backend.place, FORK, source, _base(world), -1.0)) is not None:
+        said.append(one)
+    return said
+
+
+def _base(world: World) -> past.Base:
+    return past.base_of_snapshot(world.backend.place, SHARED.service_id, "snapshot01")
+
+
+def _unpacked(world: World) -> int:
+    return sum(path.endswith("/exec") for _, path in world.found.requests)
+
+
+def test_wal_is_brought_to_its_reader_in_steps_and_not_again_by_another_process(world: World) -> None:
+    for number in (2, 3, 4):
+        world.archive(number)
+    world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+    assert brought(world, world.source(2 * SECOND)) == [
+        f"{n} of 3 archived WAL segments were brought to the pod that reads them" for n in (1, 2)
+    ]
+    before = _unpacked(world)
+    assert world.backend.restore.capture(FORK, world.source(2 * SECOND)) is not None
+    listed_and_read = 2
+    assert _unpacked(world) == before + listed_and_read
+
+
+def test_a_segment_of_an_earlier_timeline_is_brought_again_as_that_of_the_newest_one(world: World) -> None:
+    world.archive(2)
+    brought(world, world.source(2 * SECOND))
+    world.archive(2, timeline=2)
+    world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+    before = _unpacked(world)
+    assert world.backend.restore.capture(FORK, world.source(2 * SECOND)) is not None
+    listed_brought_and_read = 3
+    assert _unpacked(world) == before + listed_brought_and_read
+
+
+def test_a_reader_that_has_ended_is_made_again(world: World) -> None:
+    world.archive(2)
+    brought(world, world.source(2 * SECOND))
+    name = names.reader_name(FORK.service_id)
+    world.found.put("pods", {**world.found.objects["pods", name], "status": {"phase": "Failed"}})
+    (said,) = brought(world, world.source(2 * SECOND))
+    assert said.startswith(f"the pod that reads WAL starts: {name} is Failed")
+    assert world.found.objects["pods", name]["status"]["phase"] == "Running"

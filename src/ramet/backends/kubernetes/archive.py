@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Holdings, Server, Source
-from ramet.backends.kubernetes import archiving, base_backups, retention
+from ramet.backends.kubernetes import archiving, base_backups, past, retention
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.past import Base
 from ramet.backends.kubernetes.waking import last_position_of
@@ -110,9 +110,8 @@ class KubernetesArchive:
         return base_backups.holdings(self.place, server.archive_name)
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
-        """Bring nothing: the operator's recovery job downloads. Raises Failed when the base backup is gone."""
-        self.base_of(source)
-        return None
+        """Bring WAL that is read here; the operator's job downloads. Raises Failed when the base backup is gone."""
+        return past.bring(self.place, child, source, self.base_of(source), timeout_seconds)
 
     def base_of(self, source: Source) -> Base:
         """Return the base backup that a fork begins with."""

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.wal import WalArchive
-from ramet.backends.interface.values import BaseBackup, Holdings, SnapshotFacts
+from ramet.backends.interface.values import BaseBackup, Holdings, SnapshotFacts, Source
 from ramet.backends.kubernetes import archive_manifests, names
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.past import Base
+from ramet.backends.kubernetes.past import Base, base_of_snapshot
 from ramet.backends.kubernetes.resources import Backup
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
 from ramet.errors import Failed
@@ -52,6 +52,17 @@ def base_in_archive(place: Place, archived_as: str, backup_id: str) -> Base:
             "Fork once more.",
         )
     return Base(facts_of(known[at]), [one.end_lsn for one in known[at + 1 :]], backup_id=backup_id)
+
+
+def base_of(place: Place, source: Source) -> Base | None:
+    """Return what a fork rolls forward; None for one of a snapshot or of now. Raises Failed when it is gone."""
+    if source.base_backup_id is not None:
+        return base_in_archive(place, source.parent.archive_name, source.base_backup_id)
+    if source.target is None:
+        return None
+    if source.snapshot_id is None:
+        raise AssertionError("BUG: a target without a base")
+    return base_of_snapshot(place, source.parent.service_id, source.snapshot_id)
 
 
 def holdings(place: Place, archived_as: str) -> Holdings:

@@ -26,6 +26,7 @@ from ramet.backends.local.sql.connections import Connection
 from ramet.errors import Failed, Unavailable
 
 _POD_SECONDS, _POD_LOOK_SECONDS = 120.0, 0.1
+_ENDED = ("Succeeded", "Failed")
 _PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres")
 # Each program in a pod is expensive to start: so the pod itself tries again, until the first column is true.
 _UNTIL_TRUE = f"""
@@ -171,12 +172,26 @@ class Place:
 
     def start_pod(self, wanted: manifests.Manifest, what: str) -> None:
         """Start a pod, unless it runs. Raises Unavailable when it does not start; `what` it does follows *The pod*."""
+        starting = self.begin_pod(wanted, _POD_SECONDS)
+        if starting is not None:
+            raise Unavailable("POD_LATE", f"The pod {what} does not start", starting)
+
+    def begin_pod(self, wanted: manifests.Manifest, seconds: float) -> str | None:
+        """Start a pod, unless it runs, and watch it for so many seconds; say how far it is, None when it runs.
+
+        One that has ended, or is going, is made again. Raises Failed for one that runs with another volume.
+        """
+        name, deadline = wanted["metadata"]["name"], time.monotonic() + seconds
         self.api.apply(Pod, wanted)
-        deadline = time.monotonic() + _POD_SECONDS
-        while not ((pod := self.api.get(Pod, wanted["metadata"]["name"])) and pod.runs):
+        while (pod := self.api.get(Pod, name)) is None or not pod.runs:
+            if pod is None:
+                self.api.apply(Pod, wanted)
+            elif pod.status.phase in _ENDED:
+                self.api.delete(Pod, name, grace_seconds=0)
             if time.monotonic() > deadline:
-                raise Unavailable("POD_LATE", f"The pod {what} does not start", pod.progress if pod else "")
+                return f"{name} is gone" if pod is None else pod.progress
             time.sleep(_POD_LOOK_SECONDS)
+        return None
 
     def traits_of(self, service_id: str) -> Traits:
         """Return what is noted with the Cluster of a service."""

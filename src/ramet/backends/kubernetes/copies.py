@@ -5,7 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ramet.backends.interface.values import Server, Source
-from ramet.backends.kubernetes import egress, jobs, snapshots
+from ramet.backends.kubernetes import egress, jobs, past, snapshots
+from ramet.backends.kubernetes.base_backups import base_of
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.site import Forks
@@ -13,6 +14,7 @@ from ramet.backends.kubernetes.streaming import Copy
 from ramet.errors import Failed, Invalid, Unavailable
 
 _LOOK_SECONDS = 3.0
+_BRING_SECONDS = 2.0
 # The checkpoint that a copy begins with takes minutes by itself; a second one at the same time hurries it.
 _HURRY = """
 SELECT 'CHECKPOINT' FROM pg_stat_progress_basebackup WHERE phase = 'waiting for checkpoint to finish' LIMIT 1 \\gexec
@@ -54,10 +56,10 @@ class KubernetesCopies:
         return int(snapshots.position(self.place, source.parent, paused=source.paused)["size_bytes"])
 
     def make(self, child: Server, source: Source) -> str | None:
-        """Have the operator copy the parent's server; say how far it is."""
+        """Have the operator copy the parent's server, or bring archived WAL to be read; say how far it is."""
         self.check(source)
         if not self.takes(source):
-            return None
+            return self._bring(child, source)
         parent_id = source.parent.service_id
         if self.place.cluster_of(child.service_id) is None:
             self.place.check_runs(source.parent)
@@ -65,6 +67,12 @@ class KubernetesCopies:
             egress.close(self.place, child.service_id)
             self.place.apply(child, Phase.CLOSED, first=True, recovery=Copy(parent_id), parent_id=parent_id)
         return self.progress(child.service_id, parent_id)
+
+    def _bring(self, child: Server, source: Source) -> str | None:
+        if source.target is None or self.place.bucket is None:
+            return None
+        base = base_of(self.place, source)
+        return None if base is None else past.bring(self.place, child, source, base, _BRING_SECONDS)
 
     def progress(self, service_id: str, source_id: str) -> str | None:
         """Say how far the copy is that a Cluster is made of; None when it is complete.

@@ -63,6 +63,22 @@ def base_of_snapshot(place: Place, parent_id: str, snapshot_id: str) -> Base:
     return Base(facts, [by_order[each] for each in later], snapshot=name)
 
 
+def bring(place: Place, child: Server, source: Source, base: Base, seconds: float) -> str | None:
+    """Bring WAL that `capture` reads to where it is read, for a short time; say how far that is, None when it is there.
+
+    Once the Cluster was made, nothing is read.
+    """
+    if source.target is None or place.cluster_of(child.service_id) is not None:
+        return None
+    place.ensure_namespace(child)
+    reader = WalReader(place, child, base.facts.timeline)
+    starting = reader.begin(seconds)
+    if starting is not None:
+        return f"the pod that reads WAL starts: {starting}"
+    reader.open()
+    return Search(place, reader, source.parent.archive_name, base.facts, base.later).bring(seconds)
+
+
 def capture(place: Place, child: Server, source: Source, base: Base) -> Capture | None:
     """Have the operator make a fork of a base and archived WAL; None: the target is the parent's last state.
 

@@ -1,5 +1,6 @@
 """Where recovery to a time ends in the archived WAL of a service: found by reading that, proven by a later commit."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +49,21 @@ class Search:
                 break
         needed = until if cut.recover_to is None else cut.recover_to.end_lsn
         return RecoveryPoint(cut, [one.name for one in self._segments_until(needed)])
+
+    def bring(self, seconds: float) -> str | None:
+        """Give the reader for so many seconds what it reads first; say how far that is, None when all is there.
+
+        That is what is archived until the first later end, or all that is.
+        """
+        known, number = archived_from(self.place, self.archived_as, self.base), _first_number(self.base)
+        end = lsn_number(self.later[0]) if self.later else math.inf
+        found = []
+        while number in known and known[number].start < end:
+            found.append(known[number])
+            number += 1
+        if self.reader.fetch(archiving.wal_of(self.place, self.archived_as), found, seconds):
+            return None
+        return f"{self.reader.count()} of {len(found)} archived WAL segments were brought to the pod that reads them"
 
     def _ends(self, live_end: Callable[[], str]) -> Iterator[str]:
         known = archived_from(self.place, self.archived_as, self.base)

@@ -12,7 +12,7 @@ from typing import Any
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
 from ramet.backends.kubernetes.archive_manifests import Recovery
-from ramet.backends.kubernetes.base_backups import base_in_archive
+from ramet.backends.kubernetes.base_backups import base_of
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.copies import KubernetesCopies
@@ -106,15 +106,9 @@ class KubernetesRestore:
 
     def _base(self, source: Source) -> past.Base | None:
         """Return what is rolled forward by archived WAL; None where a snapshot of now or before is all of it."""
-        if source.base_backup_id is not None:
+        if source.base_backup_id is not None or source.target is not None:
             self._check_archive()
-            return base_in_archive(self.place, source.parent.archive_name, source.base_backup_id)
-        if source.target is None:
-            return None
-        self._check_archive()
-        if source.snapshot_id is None:
-            raise AssertionError("BUG: a target without a base")
-        return past.base_of_snapshot(self.place, source.parent.service_id, source.snapshot_id)
+        return base_of(self.place, source)
 
     def _check_archive(self) -> None:
         if self.place.bucket is None:
