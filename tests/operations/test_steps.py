@@ -12,8 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from harness.waiting import eventually
-from ramet.errors import Exhausted, Failed, Invalid
+from ramet.errors import Exhausted, Failed, Invalid, Unseen
 from ramet.model.status import OperationStatus
+from ramet.operations import transitions
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait, Work
 from ramet.operations.transitions import MAX_ATTEMPTS
 from ramet.operations.worker import Worker
@@ -181,6 +182,26 @@ def test_a_wait_that_is_stalled_fails_although_what_is_said_of_it_changes(store:
 
     operation_id = run(store, counting(host, {"two": stall}, deadline=0.05))
     assert found(store, operation_id).status is OperationStatus.FAILED
+
+
+def test_a_step_that_cannot_look_waits_until_it_can_and_not_for_longer_than_its_deadline(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transitions, "_UNSEEN_PAUSE_SECONDS", 0.001)
+    looks = count()
+
+    def look(_work: Work[Any]) -> Outcome:
+        if (n := next(looks)) < 3 * MAX_ATTEMPTS:
+            raise Unseen("CANNOT_LOOK", f"The API server did not answer about pod {n}")
+        return Next("three")
+
+    operation_id = run(store, counting(host, {"two": look}))
+    assert found(store, operation_id).status is OperationStatus.SUCCEEDED
+    looks = count()
+    operation_id = run(store, counting(host, {"two": look}, deadline=0.005))
+    failed = found(store, operation_id)
+    assert failed.status is OperationStatus.FAILED
+    assert "made no progress for 0.005 s: The API server did not answer" in str(failed.error)
 
 
 def test_a_clock_that_steps_during_a_wait_takes_nothing_from_its_deadline(

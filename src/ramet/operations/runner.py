@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ramet import acting
 from ramet.acting import Act
-from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable
+from ramet.errors import Error, Exhausted, Failed, Invalid, Unavailable, Unseen
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Next, Procedure, StateUnreadable, Work
@@ -25,6 +25,7 @@ from ramet.operations.transitions import (
     stepped,
     undo_retried,
     undone,
+    unseen,
 )
 from ramet.operations.words import in_words
 from ramet.store import operations
@@ -115,6 +116,10 @@ class Runner:
                 procedure.undo[operation.step](work)
                 return undone(operation), None
             outcome = procedure.steps[operation.step](work)
+        except Unseen as error:
+            if undoing:
+                return self._after_error(operation, error), None
+            return unseen(operation, in_words(error), procedure, time.monotonic() - begun), None
         except Exception as error:  # noqa: BLE001 - this is the edge where a step's errors end
             return self._after_error(operation, error), None
         changes = outcome.changes if isinstance(outcome, (Next, Done)) else None

@@ -12,6 +12,7 @@ from ramet.store.operations import Operation
 MAX_ATTEMPTS = 8
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
+_UNSEEN_PAUSE_SECONDS = 1.0
 _ERROR_LIMIT = 4000
 
 
@@ -47,6 +48,14 @@ def retried(operation: Operation, error: str, procedure: Procedure) -> Transitio
         return abandoned(operation, error, procedure)
     after = replace(operation, error=error[:_ERROR_LIMIT])
     return Transition(after, _pause(operation.attempt), "RETRIED", error)
+
+
+def unseen(operation: Operation, error: str, procedure: Procedure, seconds: float) -> Transition:
+    """Return the transition for an attempt that could not look at what it works on, and so says nothing about that.
+
+    It is waited for until the deadline, however often that is tried: what it cannot reach may be away for minutes.
+    """
+    return _waiting(operation, Wait(_UNSEEN_PAUSE_SECONDS, error, stalled=True), procedure, seconds)
 
 
 def abandoned(operation: Operation, error: str, procedure: Procedure) -> Transition:
