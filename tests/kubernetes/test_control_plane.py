@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -237,3 +238,18 @@ def test_the_manifests_are_what_the_chart_makes() -> None:
     assert sorted(kinds) == ["ClusterRole", "ClusterRoleBinding"]
     published = helm("template", "ramet", str(_CHART), *version, "--set", "ingress.host=ramet.example")
     assert "Ingress" in [one["kind"] for one in yaml.safe_load_all(published)]
+    with NamedTemporaryFile("w", suffix=".yaml") as values:  # as numbers of a file, which --set does not make
+        values.write("settings: {RAMET_A: 10000000, RAMET_B: 0.5, RAMET_C: true}")
+        values.flush()
+        made = helm("template", "ramet", str(_CHART), *version, "--values", values.name)
+    (settings,) = (one["data"] for one in yaml.safe_load_all(made) if one["kind"] == "ConfigMap")
+    assert [settings[f"RAMET_{one}"] for one in "ABC"] == ["10000000", "0.5", "true"]
+    for wrong, said in (
+        ("services.namespace=", "services.namespace must name a namespace"),
+        ("settings.RAMET_KUBERNETES_NAMESPACE=other", "set services.namespace instead"),
+        ("settings.RAMET_PORT=1", "the chart itself sets RAMET_PORT"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            helm("template", "ramet", str(_CHART), *version, "--set", wrong)
+        assert said in refused.value.stderr
+    helm("template", "ramet", str(_CHART), *version, "--set", "settings=null")
