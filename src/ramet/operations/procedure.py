@@ -54,13 +54,11 @@ class Next:
 class Wait:
     """Run the same step again after `seconds`; 0 means at once.
 
-    When `progress` stays the same for the procedure's deadline, the operation is undone; also when it changes, but the
-    step is `stalled` all the time.
+    When `progress` stays the same for the procedure's deadline, but for a warning in it, the operation is undone.
     """
 
     seconds: float
     progress: str = ""
-    stalled: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ramet.model.progress import with_warning, without_warning
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Done, Next, Outcome, Procedure, Wait
 from ramet.store.operations import Operation
@@ -13,6 +14,7 @@ MAX_ATTEMPTS = 8
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
 _UNSEEN_PAUSE_SECONDS = 1.0
+_UNSEEN = "It cannot be seen how far this is."
 _ERROR_LIMIT = 4000
 
 
@@ -55,7 +57,7 @@ def unseen(operation: Operation, error: str, procedure: Procedure, seconds: floa
 
     It is waited for until the deadline, however often that is tried: what it cannot reach may be away for minutes.
     """
-    return _waiting(operation, Wait(_UNSEEN_PAUSE_SECONDS, error, stalled=True), procedure, seconds)
+    return _waiting(operation, Wait(_UNSEEN_PAUSE_SECONDS, with_warning(_UNSEEN, error)), procedure, seconds)
 
 
 def abandoned(operation: Operation, error: str, procedure: Procedure) -> Transition:
@@ -97,7 +99,7 @@ def _at(operation: Operation, step: str, state: msgspec.Struct | None, now: floa
 
 def _waiting(operation: Operation, wait: Wait, procedure: Procedure, seconds: float) -> Transition:
     pause_seconds = max(0.0, wait.seconds)
-    is_idle = wait.stalled or wait.progress == operation.progress
+    is_idle = without_warning(wait.progress) == without_warning(operation.progress)
     idle_seconds = operation.idle_seconds + seconds if is_idle else 0.0
     if idle_seconds > procedure.deadline_seconds:
         sentence = f"Step {operation.step} made no progress for {procedure.deadline_seconds:g} s"

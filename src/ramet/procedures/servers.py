@@ -187,7 +187,7 @@ def boot(
     readiness = retry_if_server_killed(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):
         return readiness
-    return None if readiness.ready else Wait(0, readiness.progress, stalled=readiness.stalled)
+    return None if readiness.ready else Wait(0, readiness.progress)
 
 
 def retry_if_server_killed(

@@ -84,7 +84,7 @@ def test_what_a_start_waits_for_is_said(made: tuple[FakeCluster, KubernetesBacke
     pod = found.objects[("pods", f"{NAME}-1")]
     statuses = [{"name": "postgres", "state": waiting}]
     found.put("pods", {**pod, "status": {"phase": "Pending", "containerStatuses": statuses}})
-    eventually(lambda: "ImagePullBackOff (no such image)" in backend.servers.await_ready(SHARED, 0).progress)
+    eventually(lambda: "ImagePullBackOff: no such image" in backend.servers.await_ready(SHARED, 0).progress)
     assert not backend.servers.inspect(SHARED).serving
 
 

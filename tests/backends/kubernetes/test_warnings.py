@@ -9,7 +9,9 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Readiness
 from ramet.backends.kubernetes import jobs, warnings
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.resources import ContainerStatus, Metadata, Pod, PodStatus
 from ramet.errors import Failed
+from ramet.model.progress import without_warning
 from ramet.model.timestamps import rfc3339
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
@@ -48,12 +50,10 @@ def readiness(backend: KubernetesBackend) -> Readiness:
     return backend.servers.await_ready(SHARED, 0)
 
 
-def test_a_start_that_a_quota_forbids_says_so_and_is_stalled(waiting: tuple[FakeCluster, KubernetesBackend]) -> None:
+def test_a_start_that_a_quota_forbids_says_so(waiting: tuple[FakeCluster, KubernetesBackend]) -> None:
     found, backend = waiting
-    assert not readiness(backend).stalled
     warn(found, f"{NAME}-1-initdb", "FailedCreate", QUOTA)
-    assert readiness(backend).progress.endswith(f"Kubernetes warns: FailedCreate: {QUOTA}")
-    assert readiness(backend).stalled
+    assert readiness(backend).progress.endswith(f"Warning: FailedCreate: {QUOTA}")
     assert QUOTA in jobs.progress(backend.place, SHARED.service_id, "Recovery")
 
 
@@ -63,7 +63,7 @@ def test_the_newest_warning_about_the_service_is_said_and_no_old_one(
     found, backend = waiting
     warn(found, f"{NAME}-1", "Old", "of an earlier start", timedelta(hours=1))
     warn(found, "ramet-abcdefghijk", "Other", "of another service")
-    assert "warns" not in readiness(backend).progress
+    assert "Warning" not in readiness(backend).progress
     warn(found, NAME, "First", "a minute ago", timedelta(minutes=1))
     warn(found, f"{NAME}-1", "Failed", "Failed to pull image\n" + "x" * 1000)
     said = readiness(backend).progress
@@ -83,5 +83,14 @@ def test_a_start_goes_on_where_events_may_not_be_read(waiting: tuple[FakeCluster
     found, backend = waiting
     found.unknown = {"events"}
     warn(found, f"{NAME}-1-initdb", "FailedCreate", QUOTA)
-    assert "warns" not in readiness(backend).progress
-    assert not readiness(backend).stalled
+    assert "Warning" not in readiness(backend).progress
+
+
+def test_why_an_image_cannot_be_pulled_is_no_progress_of_its_pod() -> None:
+    def said(reason: str, message: str) -> str:
+        container = ContainerStatus("postgres", state={"waiting": {"reason": reason, "message": message}})
+        return Pod(Metadata("pod"), status=PodStatus("Pending", container_statuses=[container])).progress
+
+    first = said("ErrImagePull", "no answer to port 50000")
+    assert first == "pod is Pending: postgres waits for its image Warning: ErrImagePull: no answer to port 50000"
+    assert without_warning(first) == without_warning(said("ImagePullBackOff", "no answer to port 50001"))

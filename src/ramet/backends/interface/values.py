@@ -166,14 +166,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Readiness:
-    """How far a starting server is. `progress` (redo LSN, bytes) changes as long as the start advances.
-
-    It may change also of one that is `stalled`, which something keeps from starting.
-    """
+    """How far a starting server is. `progress` (redo LSN, bytes) changes as long as the start advances."""
 
     ready: bool
     progress: str = ""
-    stalled: bool = False
 
 
 NOT_FOLLOWING = "It does not follow its service now: no WAL is streamed to it."

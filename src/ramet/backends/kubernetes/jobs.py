@@ -8,6 +8,7 @@ from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
 from ramet.errors import Failed
+from ramet.model.progress import with_warning
 
 _FAILED_PODS = 3
 
@@ -26,8 +27,7 @@ def progress(place: Place, service_id: str, what: str, final: re.Pattern[str] | 
             raise Failed("RECOVERY_FAILED", f"{what} failed", reason)
     doing = "; ".join(pod.progress for pod in pods) or "the operator's job has not begun"
     runs = any(pod.status.phase == "Running" for pod in pods)
-    warning = "" if runs else place.warnings.about(service_id)
-    return f"{doing}. Kubernetes warns: {warning}" if warning else doing
+    return doing if runs else with_warning(f"{doing}.", place.warnings.about(service_id))
 
 
 class _Record(msgspec.Struct):

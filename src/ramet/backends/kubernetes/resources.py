@@ -10,6 +10,7 @@ from lightkube.utils.quantity import parse_quantity
 from msgspec import Struct, field
 
 from ramet.model.high_availability import Standbys
+from ramet.model.progress import with_warning
 
 _Struct = TypeVar("_Struct", bound=Struct)
 _VERBS = ["delete", "get", "global_list", "global_watch", "list", "patch", "watch"]
@@ -158,7 +159,8 @@ class Pod(_Named, frozen=True):
         found = [*self.status.init_container_statuses, *self.status.container_statuses]
         states = (f"{one.name} {_state(one)}" for one in found)
         waits = (one.message for one in self.status.conditions if one.type == "PodScheduled" and one.message)
-        return f"{self.metadata.name} is {self.status.phase or 'new'}: " + ", ".join([*waits, *states])
+        said = f"{self.metadata.name} is {self.status.phase or 'new'}: " + ", ".join([*waits, *states])
+        return with_warning(said, "; ".join(filter(None, map(_pull_error, found))))
 
 
 def _amounts(resources: Mapping[str, Any]) -> dict[tuple[str, str], object]:
@@ -167,11 +169,23 @@ def _amounts(resources: Mapping[str, Any]) -> dict[tuple[str, str], object]:
     return {(kind, name): parse_quantity(text) for kind in kinds for name, text in resources.get(kind, {}).items()}
 
 
+_PULLS = ("ErrImagePull", "ImagePullBackOff")
+
+
 def _state(container: ContainerStatus) -> str:
+    """Return the state of a container; why its image cannot be pulled is said apart."""
     for state, facts in container.state.items():
-        reason = facts.get("reason") or state
-        return f"{reason} ({facts['message']})" if facts.get("message") else str(reason)
+        reason, message = str(facts.get("reason") or state), facts.get("message")
+        if reason in _PULLS:
+            return "waits for its image"
+        return f"{reason} ({message})" if message else reason
     return "new"
+
+
+def _pull_error(container: ContainerStatus) -> str:
+    """Return why the image of a container cannot be pulled; it is tried again and again, often with other words."""
+    facts = container.state.get("waiting", {})
+    return f"{facts['reason']}: {facts.get('message', '')}" if facts.get("reason") in _PULLS else ""
 
 
 class VolumeStatus(Struct, frozen=True):

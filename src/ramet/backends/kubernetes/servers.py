@@ -22,6 +22,7 @@ from ramet.backends.local.sql import connections, extensions, read_only_access, 
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Error, Failed, Unavailable
 from ramet.model.passwords import Secret
+from ramet.model.progress import with_warning
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
@@ -30,6 +31,8 @@ _MAINTAIN_SECONDS = 60.0
 _LETS_CLIENTS_IN = "EXISTS (SELECT FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256' AND type = 'hostssl')"
 _IS_PRIMARY, _ANSWERS = f"SELECT NOT pg_is_in_recovery(), {_LETS_CLIENTS_IN}", "SELECT true"
 _FOLLOWS_SECONDS = {True: 30.0, False: 0.5}
+# It writes no event when it cannot make a volume, as under a quota.
+_NOT_BEGUN = "the operator has not begun; its log says why, if that lasts"
 _READ_ONLY = "default_transaction_read_only"
 _END_WRITERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -74,14 +77,14 @@ class KubernetesServers:
                 if pod is not None and pod.runs and self._is_started(server, deadline - time.monotonic()):
                     return Readiness(True)
             if time.monotonic() >= deadline:
-                return self._awaited(server, pod)
+                return Readiness(False, self._awaited(server, pod))
             time.sleep(_LOOK_SECONDS)
 
-    def _awaited(self, server: Server, pod: Pod | None) -> Readiness:
+    def _awaited(self, server: Server, pod: Pod | None) -> str:
         """Say how far the start is, and of a server that does not run what Kubernetes warns of."""
         said = self._copied(server) or self._progress(server.service_id, pod)
-        warning = "" if pod is not None and pod.runs else self.place.warnings.about(server.service_id)
-        return Readiness(False, f"{said} Kubernetes warns: {warning}" if warning else said, stalled=bool(warning))
+        runs = pod is not None and pod.runs
+        return said if runs else with_warning(said, self.place.warnings.about(server.service_id))
 
     def _copied(self, server: Server) -> str | None:
         """Say how far the copy of a replica is, where it begins with one."""
@@ -239,7 +242,7 @@ class KubernetesServers:
         if cluster is not None and cluster.is_asleep:
             return "Its server is stopped."
         phase = "" if cluster is None else f"{cluster.status.phase} {cluster.status.phase_reason}".strip()
-        return f"Its server is not running: {'; '.join([phase, *others]).strip('; ') or 'the operator has not begun'}."
+        return f"Its server is not running: {'; '.join([phase, *others]).strip('; ') or _NOT_BEGUN}."
 
     def _await_open(self, server: Server) -> None:
         """Wait until the server asks a client for its password, and its endpoint leads to its pod."""
