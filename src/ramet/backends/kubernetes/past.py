@@ -23,6 +23,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
+_START_SECONDS = 0.4
 # Set in a capture's facts: the operator recovers the fork, and `recover` waits for that.
 BY_JOB = "recovered_by_job"
 _READ = "Each record of the archived WAL was read with its checksum, from its base to where its history ends."
@@ -72,7 +73,7 @@ def bring(place: Place, child: Server, source: Source, base: Base, seconds: floa
         return None
     place.ensure_namespace(child)
     reader = WalReader(place, child, base.facts.timeline)
-    starting = reader.begin(seconds)
+    starting = reader.begin(min(seconds, _START_SECONDS))
     if starting is not None:
         return f"the pod that reads WAL starts: {starting}"
     reader.open()
