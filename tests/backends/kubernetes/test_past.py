@@ -19,7 +19,7 @@ from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.store_access import StoreAccess, store_access
-from ramet.errors import Failed, Invalid, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
@@ -200,6 +200,35 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
     for number in (1, 2, 3):
         world.archive(number)
     assert world.backend.restore.discard_wal(SHARED.service_id, facts) == 1, "it ends in segment 2 or 3"
+
+
+def test_a_snapshot_of_a_server_that_does_not_answer_holds_no_less_than_the_one_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = {**_STOPPED, "end_lsn": "0/4000028", "next_xid": 702, "at": "2026-01-01T00:00:01.000000Z"}
+    with monkeypatch.context() as patched:
+        patched.setattr(waking, "position_of", lambda place, server: serving)
+        before = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot03", paused=False)
+    assert before is not None
+    assert facts is not None
+    assert (facts.end_lsn, facts.next_xid) == ("0/4000028", 702)
+    assert facts.wal_order > before.wal_order
+
+
+def test_nothing_is_noted_with_a_snapshot_of_a_server_that_cannot_be_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(place: object, server: object) -> None:
+        raise Unseen("KUBERNETES_UNREACHABLE", "The API server cannot be asked now")
+
+    world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    taken = world.found.objects["volumesnapshots", f"{NAME}-snapshot02"]
+    del taken["metadata"]["annotations"][names.FACTS_ANNOTATION]
+    monkeypatch.setattr(waking, "position_of", fail)
+    with pytest.raises(Unseen):
+        world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    assert names.FACTS_ANNOTATION not in taken["metadata"]["annotations"]
 
 
 def test_a_snapshot_that_fails_is_not_waited_for_as_long_as_one_that_is_slow(

@@ -10,13 +10,15 @@ from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import manifests, names, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import SnapshotStatus, VolumeSnapshot
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
+from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _TAKE_SECONDS = 120.0
 # The controller of snapshots tries again what has failed.
 _FAILING_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
+_WHERE = ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")
 # What may be committed while a snapshot is cut has to count as written since.
 _OF_BEFORE = ("start_lsn", "next_xid")
 
@@ -62,6 +64,8 @@ def _begun(place: Place, server: Server, *, paused: bool) -> dict[str, str]:
         return {}
     try:
         return {names.BEGUN_ANNOTATION: json.dumps(waking.position_of(place, server), sort_keys=True)}
+    except Unseen:
+        raise
     except Unavailable:
         return {}
 
@@ -89,16 +93,22 @@ def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> 
 def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
     """Return where the WAL of a server is; of one that does not serve, where it was last known to be.
 
-    Until `at` it has committed what it has: that is the time by its own clock, which may be ahead of that of this
-    process. One that does not serve cannot be asked.
+    That is when it was asked to stop, or at its newest snapshot: of two snapshots the later one must not seem to hold
+    less. Until `at` it has committed what it has: that is the time by its own clock, which may be ahead of that of this
+    process. Raises Unseen when the server cannot be asked for a reason that is not its own.
     """
     if not paused:
         try:
             return waking.position_of(place, server)
+        except Unseen:
+            raise
         except Unavailable:
             pass
-    found, now = waking.last_position_of(place, server), rfc3339(datetime.now(UTC))
-    return {**found, "at": max(now, found.get("at", now))}
+    known = place.api.find(VolumeSnapshot, names.labels_of(server.service_id))
+    last = [waking.last_position_of(place, server), *filter(None, map(noted, known))]
+    found = max(last, key=lambda one: (one["timeline"], lsn_number(one["end_lsn"])))
+    now = rfc3339(datetime.now(UTC))
+    return {**{key: found[key] for key in _WHERE}, "at": max(now, found.get("at", now))}
 
 
 def note(place: Place, name: str, facts: dict[str, Any]) -> None:
@@ -115,5 +125,5 @@ def noted(snapshot: VolumeSnapshot) -> dict[str, Any] | None:
 
 def facts_of(noted: dict[str, Any]) -> SnapshotFacts:
     """Return what was noted with a snapshot as the control plane records it."""
-    own = {key: noted[key] for key in ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")}
+    own = {key: noted[key] for key in _WHERE}
     return SnapshotFacts(taken_at=datetime.fromisoformat(noted["taken_at"]), **own)

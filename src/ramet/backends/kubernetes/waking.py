@@ -11,7 +11,7 @@ from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.local.sql.connections import row
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
 from ramet.model.timestamps import rfc3339
 
 _HEALTHY = "Cluster in healthy state"
@@ -70,6 +70,8 @@ def _asleep(place: Place, server: Server) -> dict[str, str]:
         return {names.HIBERNATION: "on"}
     try:
         noted = {names.FACTS_ANNOTATION: json.dumps(position_of(place, server), sort_keys=True)}
+    except Unseen:
+        raise
     except Unavailable:
         noted = {}
     return {names.HIBERNATION: "on", **noted}
