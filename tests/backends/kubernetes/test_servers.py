@@ -8,7 +8,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Source
-from ramet.backends.kubernetes import securing
+from ramet.backends.kubernetes import names, securing
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
@@ -194,6 +194,18 @@ def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_e
         backend.servers.open(SHARED)
         policies = {name: one["spec"]["egress"] for (kind, name), one in found.objects.items() if kind == key[0]}
         assert {name: len(one) for name, one in policies.items()} == ({} if rules is None else {key[1]: rules})
+
+
+def test_a_server_that_stops_without_an_answer_keeps_no_position_of_an_earlier_stop(
+    made: tuple[FakeCluster, KubernetesBackend],
+) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    eventually(lambda: backend.servers.inspect(SHARED).serving)
+    cluster_of(found)["metadata"]["annotations"][names.FACTS_ANNOTATION] = "{}"
+    answers(found, "", errors="no perl here", code=127)
+    backend.servers.stop(SHARED)
+    assert names.FACTS_ANNOTATION not in cluster_of(found)["metadata"]["annotations"]
 
 
 def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, KubernetesBackend]) -> None:

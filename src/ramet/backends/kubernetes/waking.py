@@ -65,16 +65,17 @@ def is_hibernated(cluster: Cluster) -> bool:
     return any(one.type == names.HIBERNATION for one in cluster.status.conditions)
 
 
-def _asleep(place: Place, server: Server) -> dict[str, str]:
+def _asleep(place: Place, server: Server) -> dict[str, str | None]:
+    """Return the annotations of a server that is to stop; where its WAL is then, or nothing of an earlier stop."""
     if server.is_standby:
         return {names.HIBERNATION: "on"}
     try:
-        noted = {names.FACTS_ANNOTATION: json.dumps(position_of(place, server), sort_keys=True)}
+        noted = json.dumps(position_of(place, server), sort_keys=True)
     except Unseen:
         raise
     except Unavailable:
-        noted = {}
-    return {names.HIBERNATION: "on", **noted}
+        noted = None
+    return {names.HIBERNATION: "on", names.FACTS_ANNOTATION: noted}
 
 
 def _begin(place: Place, cluster: Cluster) -> None:
