@@ -134,6 +134,24 @@ def test_a_source_whose_wal_no_server_here_could_replay_is_refused(world: World)
         assert ("wal_compression" in subjects) is refused, compression
 
 
+@pytest.mark.parametrize(
+    ("facts", "finding"),
+    [
+        ({}, None),
+        ({"collation_version": "2.31"}, "by version 2.31 of the C library"),
+        ({"icu_version": "153.120"}, "by version 153.120 of ICU"),
+    ],
+)
+def test_a_source_that_may_sort_text_otherwise_is_said_to(
+    world: World, facts: dict[str, Any], finding: str | None
+) -> None:
+    followers = world.backend.followers
+    followers.facts = replace(followers.facts, **facts)
+    found = world.post(path_of(world, "?dry_run=true"), BODY).json()["findings"]
+    said = [one["message"] for one in found if one["subject"] == "collation"]
+    assert [finding is not None and finding in one for one in said] == ([] if finding is None else [True])
+
+
 def test_a_standby_has_the_version_of_its_source_and_a_subscriber_the_one_that_was_chosen(world: World) -> None:
     answer = world.post(path_of(world), {**BODY, "pg_major": 17})
     assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")

@@ -12,6 +12,7 @@ ROOM_FACTOR = 1.3
 SEGMENT_BYTES = 16 * 1024**2
 BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
+_REFRESH = "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION."
 _ALWAYS_REPLAYED = ("off", "on", "pglz")
 
 
@@ -180,7 +181,15 @@ def _notes(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "collation",
             f"the source sorts text by version {facts.collation_version or _UNKNOWN} of the C library,"
             f" and this host by {host.collation_version or _UNKNOWN}",
-            "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION.",
+            _REFRESH,
+        )
+    if facts.icu_version is not None:
+        yield Finding(
+            Effect.NOTED,
+            "collation",
+            f"the source sorts text by version {facts.icu_version} of ICU; where this host has another one, PostgreSQL"
+            " warns of it when a session begins",
+            _REFRESH,
         )
     if len(facts.databases) > 1:
         yield Finding(Effect.NOTED, "databases", f"all of the source are copied: {shown_names(facts.databases)}")

@@ -17,8 +17,9 @@ class UpstreamFacts:
     `machine` is the architecture, such as x86_64. `bootstrap_role` is the superuser that initdb made.
     `settings` are those of PostgreSQL by name; one that the role may not see is missing. `extensions` are those of the
     database that the address names. `reserved_roles` exist there and are needed here.
-    `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale.
-    `slots` are the physical replication slots there, and `free_slots` is how many more it allows.
+    `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale, and
+    `icu_version` that of ICU, where that provides it. `slots` are the physical replication slots there, and
+    `free_slots` is how many more it allows.
     """
 
     version: str
@@ -35,6 +36,7 @@ class UpstreamFacts:
     reserved_roles: tuple[str, ...] = ()
     replication_problem: str | None = None
     collation_version: str | None = None
+    icu_version: str | None = None
     slots: tuple[str, ...] = ()
     free_slots: int = 1
 
