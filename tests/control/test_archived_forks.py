@@ -18,6 +18,8 @@ from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Procedure
 from ramet.operations.worker import Worker
+from ramet.restores import verbs
+from ramet.restores.verbs import RestoreRequest
 from ramet.store import services as rows
 from ramet.store.tables import operation, snapshot
 from tests import procedure_laws as laws
@@ -318,3 +320,17 @@ def test_a_fork_from_the_archive_that_fails_leaves_nothing(archiving: World, del
     assert look(archiving, accepted.service).failed_at is not None
     assert archiving.leftovers() == []
     assert archiving.backend.fetched == {}
+
+
+def test_the_clean_up_waits_for_a_restore_in_place_from_the_archive(archiving: World, shop: Service) -> None:
+    now = datetime.now(UTC)
+    request = RestoreRequest(target_time=rfc3339(committed(archiving, shop, "one")), confirm=shop.name)
+    verbs.restore_service(archiving.plane, archiving.project.id, shop.id, request)
+    bases = archiving.backend.archive.bases
+    bases[shop.id] = [*(now - timedelta(days=age) for age in (40, 35)), *bases[shop.id]]
+    before = list(bases[shop.id])
+    discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
+    assert bases[shop.id] == before
+    archiving.worker.run_until_idle()
+    discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
+    assert bases[shop.id][0] == now - timedelta(days=35)

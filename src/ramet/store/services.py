@@ -18,6 +18,7 @@ from ramet.model.upstream import Following
 from ramet.store import replica_sets
 from ramet.store.database import locking
 from ramet.store.journal import journal_of
+from ramet.store.operations import UNDER_WAY
 from ramet.store.rows import columns_of
 from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
 from ramet.store.tables import hold, is_live, operation, replica_set, service
@@ -104,10 +105,13 @@ def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list
     return [service_of_row(row) for row in tx.execute(WITHOUT_REPORT.where(there).order_by(service.c.deleted_at))]
 
 
-def has_forks_under_way(tx: sa.Connection, service_id: str) -> bool:
-    """Tell whether a fork of a service is being created."""
+def has_copies_under_way(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a fork of a service is being created, or a restore or a drill copies its base backup."""
     fork = (service.c.parent_service_id == service_id) & service.c.ready_at.is_(None) & _LIVE
-    return tx.execute(sa.select(service.c.id).where(fork).limit(1)).first() is not None
+    source = sa.func.coalesce(operation.c.state["parent_id"].as_string(), operation.c.subject)
+    reads = operation.c.state["base_backup_id"].as_string().is_not(None) & (source == service_id)
+    copies = sa.union_all(sa.select(service.c.id).where(fork), sa.select(operation.c.id).where(UNDER_WAY, reads))
+    return tx.execute(copies.limit(1)).first() is not None
 
 
 def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:

@@ -125,7 +125,7 @@ def _in_archive(plane: Plane) -> list[Service]:
     with plane.store.read() as tx:
         live = [one for one in _idle_services(tx) if is_archived(one) or one.archive_from is not None]
         known = [*live, *services.deleted_in_archive(tx)]
-        return [one for one in known if not services.has_forks_under_way(tx, one.id)]
+        return [one for one in known if not services.has_copies_under_way(tx, one.id)]
 
 
 def _idle_services(tx: sa.Connection) -> list[Service]:
