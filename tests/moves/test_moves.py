@@ -59,6 +59,15 @@ def test_unlogged_tables_which_the_copy_has_without_rows_are_noted(pair: Pair) -
     assert note.startswith("Unlogged tables are empty there: tsdb.sessions, tsdb.cache.")
 
 
+def test_a_note_says_how_many_unlogged_tables_it_does_not_name(pair: Pair) -> None:
+    service = pair.service()
+    pair.here.backend.volumes[service.id].unlogged[:] = [f"tsdb.t{number}" for number in range(103)]
+    move_id = pair.request(service)
+    pair.work()
+    (note,) = shown(pair, move_id).notes
+    assert "tsdb.t98, tsdb.t99 and 3 more. The service" in note
+
+
 STEPS = (
     "check", "admit", "follow", "catch_up", "claim", "settle", "stop", "drain", "promote", "equip", "end",
 )  # fmt: skip

@@ -37,6 +37,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import lsn_number
 from ramet.model.status import Status
+from ramet.model.words import listed
 from ramet.moves.destination import Address, Destination, OpenDestination, Seen, Source, belongings_of
 from ramet.moves.refusals import check_can_move
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -55,6 +56,7 @@ _PAUSE_SECONDS = 1.0
 _DRAIN_WITHIN = timedelta(seconds=30)
 _EQUIP_WITHIN = timedelta(seconds=120)
 _MOST_ATTEMPTS_TO_DELETE = 60
+_MOST_NAMED = 100
 _EMPTY = "Unlogged tables are empty there: {}. The service that stays here has their rows."
 
 
@@ -122,7 +124,7 @@ class Move(Steps):
             services.update_service(tx, work.subject, operation_id=work.operation_id)
 
         unlogged = self.tools.backend.replication.unlogged_tables(self.tools.server(work))
-        notes = (_EMPTY.format(", ".join(unlogged)),) if unlogged else ()
+        notes = (_EMPTY.format(listed(unlogged, _MOST_NAMED)),) if unlogged else ()
         return Next("settle", replace(work.state, notes=notes), changes=record)
 
     def settle(self, work: Work[MoveState]) -> Outcome:

@@ -22,7 +22,7 @@ from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.sql.tenant_code import Allowance
-from ramet.backends.local.sql.unlogged import unlogged_tables
+from ramet.backends.local.sql.unlogged import REPORTED_TABLES, unlogged_tables
 from ramet.errors import Invalid, Unavailable
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
@@ -158,7 +158,7 @@ class KubernetesRestore:
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return the unlogged tables; and remove the snapshot that the fork was made from, if it was."""
         self.place.check_runs(child)
-        found = unlogged_tables(self.place.paths(child))
+        found = unlogged_tables(self.place.paths(child), REPORTED_TABLES)
         self.place.api.delete(VolumeSnapshot, names.seed_name(child.service_id))
         return {"unlogged_tables": found}
 

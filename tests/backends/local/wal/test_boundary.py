@@ -54,6 +54,16 @@ def test_unlogged_tables_are_listed(backend: LocalBackend, parent: Server, to_a_
     assert backend.restore.report_on_fork(forked.server, None)["unlogged_tables"] == ["postgres.public.scratch"]
 
 
+def test_a_fork_report_names_some_unlogged_tables_and_a_move_gets_all(backend: LocalBackend, parent: Server) -> None:
+    with connections.connect(paths_of(backend, parent)) as connection:
+        connection.execute("GRANT CREATE ON DATABASE postgres TO PUBLIC")
+        for number in range(102):
+            connection.execute(f"CREATE UNLOGGED TABLE public.scratch_{number} ()")
+    assert len(backend.replication.unlogged_tables(parent)) == 102
+    forked = fork(backend, parent)
+    assert len(backend.restore.report_on_fork(forked.server, None)["unlogged_tables"]) == 100
+
+
 def test_statistics_are_collected_in_the_background(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1, 2, 3)
     forked = fork(backend, parent)

@@ -5,7 +5,7 @@ from typing import Any
 from ramet.backends.interface.values import Capture
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.recovery_target import WalReader
-from ramet.backends.local.sql.unlogged import unlogged_tables
+from ramet.backends.local.sql.unlogged import REPORTED_TABLES, unlogged_tables
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.boundary import cut_at_lsn
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
@@ -20,7 +20,7 @@ def examine(
 
     The end is read from the parent's WAL, if it still exists: the next commit may be known only now.
     """
-    found: dict[str, Any] = {"unlogged_tables": unlogged_tables(child)}
+    found: dict[str, Any] = {"unlogged_tables": unlogged_tables(child, REPORTED_TABLES)}
     if "cut" not in capture.facts and parent is not None and parent.data.is_dir():
         found["cut"] = _cut(driver, installation, parent, capture)
     return found
