@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ramet.machine.partial_files import partial_of
 from ramet.store import audit
 from ramet.store.database import Store
 
@@ -51,7 +52,7 @@ class Anchors:
         self._write([])
 
     def _write(self, anchors: list[Anchor]) -> None:
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        partial = partial_of(self.path)
         with partial.open("wb") as file:
             file.writelines(msgspec.json.encode(anchor) + b"\n" for anchor in anchors)
             file.flush()

@@ -1,5 +1,6 @@
 """The time that retention trusts, over processes and with files that cannot be used."""
 
+import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_a_file_that_cannot_be_read_is_made_anew(tmp_path: Path, content: bytes)
     path.write_bytes(content)
     assert is_now(TrustedTime(path).now())
     assert path.read_bytes() != content
+
+
+def test_what_a_killed_process_has_left_beside_the_file_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "clock.json.1"
+    left.write_bytes(b"")
+    os.utime(left, (0, 0))
+    TrustedTime(tmp_path / "clock.json").watch()
+    assert [each.name for each in tmp_path.iterdir()] == ["clock.json"]
 
 
 def test_a_step_is_seen_though_nothing_can_be_written(tmp_path: Path, ahead: list[float]) -> None:

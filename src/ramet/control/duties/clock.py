@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ramet.machine.partial_files import partial_of
 from ramet.machine.processes import boot_id
 from ramet.model.trusted_time import Reading, Trust, follow
 
@@ -60,7 +60,7 @@ class TrustedTime:
         return None
 
     def _write(self, known: Trust) -> None:
-        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with contextlib.suppress(OSError):  # the storage may be full: this process remembers it
+            partial = partial_of(self.path)
             partial.write_bytes(msgspec.json.encode(known))
             partial.replace(self.path)
