@@ -66,6 +66,13 @@ class BaseBackups:
         except ValueError as error:
             raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
 
+    def is_usable(self, backup_id: str) -> bool:
+        """Tell whether a base backup is complete, and its description not damaged."""
+        try:
+            return self.find(backup_id) is not None
+        except Failed:
+            return False
+
     def upload(
         self, info: BackupInfo, tree: Path, progress: Callable[[int, int], None] = lambda _done, _all: None
     ) -> None:

@@ -285,6 +285,24 @@ def test_a_paused_service_is_archived_to_its_end(
         eventually(lambda: rows() == [1, 2])
 
 
+def test_a_clean_up_reads_each_description_once(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(backend, parent, 1)
+    snapshot(backend, parent)
+    archived(archive, parent)
+    (only,) = BaseBackups(bucket, parent.service_id).ids()
+    read, usual = list[str](), BaseBackups.find
+
+    def find(backups: BaseBackups, backup_id: str) -> BackupInfo | None:
+        read.append(backup_id)
+        return usual(backups, backup_id)
+
+    monkeypatch.setattr(BaseBackups, "find", find)
+    archive.discard(parent, datetime.now(UTC))
+    assert read == [only]
+
+
 def test_what_the_window_does_not_need_is_discarded(
     backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
 ) -> None:

@@ -5,7 +5,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ramet.archive import owner
+from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.layout import backup_id_of, wal_key
 from ramet.archive.object_store import Bucket
@@ -190,7 +191,7 @@ class LocalArchive:
         self._check_owner(bucket)
         backups, wal = BaseBackups(bucket, name), WalArchive(bucket, name).names()
         known = backups.complete()
-        _discard_unusable(self.instances.paths(server.service_id), backups, before)
+        _discard_unusable(self.instances.paths(server.service_id), backups, known, before)
         expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)
@@ -242,14 +243,18 @@ def installation_id(secrets: Path) -> str:
     return kept_secret(secrets / "installation", uuid.uuid4().hex.encode).decode()
 
 
-def _discard_unusable(paths: ServicePaths, backups: BaseBackups, before: datetime) -> None:
-    """Remove old base backups that are damaged, or whose upload was given up; none while an upload is under way."""
+def _discard_unusable(paths: ServicePaths, backups: BaseBackups, known: Sequence[BackupInfo], before: datetime) -> None:
+    """Remove old base backups that are damaged, or whose upload was given up; none while an upload is under way.
+
+    Those that are not among the complete ones that are `known` are looked at once more: an upload may have ended.
+    """
     with contextlib.suppress(TimeoutError, FileNotFoundError), files.locked(paths.uploading_lock, timeout_seconds=0):
         if read_progress(paths, BaseProgress).snapshot_id is not None:
             return
-        usable = {info.backup_id for info in backups.complete()}
+        usable = {info.backup_id for info in known}
         for backup_id in backups.ids():
-            if backup_id not in usable and backup_id < backup_id_of(before):
+            is_old = backup_id not in usable and backup_id < backup_id_of(before)
+            if is_old and not backups.is_usable(backup_id):
                 backups.delete(backup_id)
 
 
