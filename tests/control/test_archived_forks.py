@@ -11,13 +11,17 @@ from ramet.control import archived_forks, fork_estimates, fork_reports, forks, r
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Invalid, NotFound, Unavailable
+from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Procedure
 from ramet.operations.worker import Worker
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DrillState
 from ramet.restores import verbs
 from ramet.restores.verbs import RestoreRequest
 from ramet.store import services as rows
@@ -334,3 +338,12 @@ def test_the_clean_up_waits_for_a_restore_in_place_from_the_archive(archiving: W
     archiving.worker.run_until_idle()
     discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
     assert bases[shop.id][0] == now - timedelta(days=35)
+
+
+@pytest.mark.parametrize(("base_backup_id", "is_read"), [("20260101T000000", True), (None, False)])
+def test_a_drill_keeps_the_base_backup_that_it_copies(world: World, base_backup_id: str | None, is_read: bool) -> None:
+    service = world.create()
+    state = DrillState(drill_id=new_id(), is_off_host=True, base_backup_id=base_backup_id)
+    with world.store.write() as tx:
+        submit(tx, ProcedureName.DRILL, service.id, state)
+        assert rows.has_copies_under_way(tx, service.id) is is_read
