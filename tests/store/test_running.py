@@ -46,3 +46,15 @@ def test_services_that_are_to_get_another_host_are_found(store: Store) -> None:
         assert [each.id for each in services.that_move(tx)] == [moving.id]
         services.update_service(tx, moving.id, deleted_at=NOW)
         assert services.that_move(tx) == []
+
+
+def test_who_reads_a_base_backup_is_found_until_that_is_over(store: Store) -> None:
+    with store.write() as tx:
+        one, other = (a_service(tx, a_project(tx), port=port) for port in (20000, 20001))
+        assert not services.has_copies_under_way(tx, one.id)
+        operations.submit(tx, ProcedureName.RESTORE, "capture", one.id, {"base_backup_id": None, "parent_id": one.id})
+        assert not services.has_copies_under_way(tx, one.id)
+        reads = {"base_backup_id": "20260115T000000", "parent_id": one.id}
+        operations.submit(tx, ProcedureName.RESTORE, "capture", other.id, reads)
+        assert services.has_copies_under_way(tx, one.id)
+        assert not services.has_copies_under_way(tx, other.id)
