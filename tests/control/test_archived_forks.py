@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server, Source
+from ramet.backends.memory.archive import MemoryArchive
 from ramet.control import archived_forks, fork_estimates, fork_reports, forks, restore, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -189,6 +191,17 @@ def test_lost_wal_is_remembered_until_the_archive_begins_after_it(archiving: Wor
     discard_old_archives(archiving.plane, timedelta(days=30), archiving.plane.clock)
     archive(archiving)
     assert not look(archiving, shop).archive_gaps
+
+
+def test_lost_wal_is_remembered_while_no_base_backup_is_known(
+    archiving: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hole = lose(archiving, shop)
+    lost = ArchiveState(problem="The archive has lost base backup 20260101T000000")
+    monkeypatch.setattr(MemoryArchive, "maintain", lambda *_, **__: lost)
+    archive(archiving)
+    found = look(archiving, shop)
+    assert (found.archive_from, found.archive_gaps) == (None, (hole,))
 
 
 @pytest.fixture

@@ -69,9 +69,12 @@ def span_of(service: Service) -> ArchiveSpan | None:
 
 
 def gaps_with(service: Service, found: Sequence[Gap], earliest: datetime | None) -> tuple[Gap, ...]:
-    """Return the gaps in what the archive has of a service from `earliest` on: those known before, and those found."""
+    """Return the gaps in what the archive has of a service from `earliest` on: those known before, and those found.
+
+    They stay while no base backup is known: an earlier one may still be found in the archive.
+    """
     if earliest is None:
-        return ()
+        return tuple(service.archive_gaps)
     known = {gap.begins_at: gap for gap in (*service.archive_gaps, *found)}
     return tuple(known[begin] for begin in sorted(known) if known[begin].ends_after(earliest))
 

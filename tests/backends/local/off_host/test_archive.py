@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.barman import Barman, restored
@@ -22,8 +23,9 @@ from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host.archive import LocalArchive
-from ramet.backends.local.off_host.progress import BaseProgress, write_progress
+from ramet.backends.local.off_host.progress import BaseProgress, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed, Unavailable
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
@@ -279,7 +281,12 @@ def test_a_paused_service_is_archived_to_its_end(
     archived(archive, parent)
     append(backend, parent, 2)
     backend.servers.stop(parent)
-    later = datetime.now(UTC)
+    later, data = datetime.now(UTC), paths_of(backend, parent).data
+    left = data / "pg_wal" / "archive_status" / f"{Segment(1, 1000).name}.ready"
+    left.touch()  # the archiver could not archive it, and the server has stopped
+    for _ in range(3):
+        assert (maintain(archive, parent, paused=True).archived_until or later) <= later
+    left.unlink()
     eventually(lambda: (maintain(archive, parent, paused=True).archived_until or later) > later)
     with restored_by_barman(backend, parent, bucket) as rows:
         eventually(lambda: rows() == [1, 2])
@@ -364,12 +371,16 @@ def test_an_archive_that_was_emptied_is_reported_and_filled_again(
     archived(archive, parent)
     backups = BaseBackups(bucket, parent.service_id)
     (lost,) = backups.complete()
-    sent = WalArchive(bucket, parent.service_id).names()
+    sent, paths = WalArchive(bucket, parent.service_id).names(), paths_of(backend, parent)
+    hole = Hole(Segment(1, 1).name, Segment(1, 2).name, lost.end_time - timedelta(hours=1), lost.end_time)
+    write_progress(paths, msgspec.structs.replace(read_progress(paths, WalProgress), holes=(hole,)))
     bucket.delete([found.key for found in bucket.objects("")])
     later = LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
     state = later.maintain(parent, paused=False, timeout_seconds=60)
     assert state.archived_until is None
     assert f"has lost base backup {lost.backup_id}" in (state.problem or "")
-    archived(later, parent)
-    assert len(backups.complete()) == 1
+    eventually(lambda: later.maintain(parent, paused=False, timeout_seconds=60).archived_until is not None)
+    (again,) = backups.complete()
+    (gap,) = later.maintain(parent, paused=False, timeout_seconds=60).gaps
+    assert (gap.begins_at, gap.ends_at) == (hole.since, again.end_time)
     assert sent <= WalArchive(bucket, parent.service_id).names()

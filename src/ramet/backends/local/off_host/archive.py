@@ -43,6 +43,7 @@ from ramet.backends.local.off_host.shipping import Watch
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.wal.archive import unarchived
 from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error, Failed
 from ramet.machine.secret_files import kept_secret
@@ -105,8 +106,8 @@ class LocalArchive:
         if bases.newest is None:
             return ArchiveState(problem=problem or _no_base(paths, bucket))
         waiting = shipping.waiting_segments(paths, progress)
-        seen_by = None if paused else watch
-        advanced = self._advanced(server, progress, bases.newest, seen_by, is_complete=not waiting)
+        seen_by, is_complete = None if paused else watch, not waiting and not unarchived(paths.data)
+        advanced = self._advanced(server, progress, bases.newest, seen_by, is_complete=is_complete)
         if advanced != progress:
             write_progress(paths, advanced)
         behind = (
@@ -119,7 +120,10 @@ class LocalArchive:
         return ArchiveState(advanced.archived_until, bases.newest.taken_at, problem, list(_gaps(advanced)))
 
     def _lost_base(self, server: Server, paths: ServicePaths, bucket: Bucket, newest: Base | None) -> str | None:
-        """Say that the newest base backup is gone from the bucket; everything is sent again then."""
+        """Say that the newest base backup is gone from the bucket; everything is sent again then.
+
+        What was lost before it was sent stays known: the base backup that ended a hole may be the one that is gone.
+        """
         if newest is None or not self._is_check_due(server.archive_name):
             return None
         try:
@@ -127,8 +131,9 @@ class LocalArchive:
                 return None
         except Failed:
             pass  # its description is damaged: nothing can be restored with it
+        holes = tuple(replace(hole, until=None) for hole in read_progress(paths, WalProgress).holes)
         write_progress(paths, BaseProgress())
-        write_progress(paths, WalProgress())
+        write_progress(paths, WalProgress(holes=holes))
         self._watches.pop(server.archive_name, None)
         return f"The archive {bucket.url} has lost base backup {newest.backup_id}; another one is uploaded"
 

@@ -1,5 +1,6 @@
 """The WAL archive of one service: its delay, archiving without a copy, and removing segments that are not needed."""
 
+import contextlib
 import errno
 import logging
 import os
@@ -63,15 +64,18 @@ def add_histories(wal: Path, archive: Path) -> None:
             write(target, content, durable=True)
 
 
+def unarchived(data: Path) -> list[Path]:
+    """Return PostgreSQL's marks of the WAL segments in a data directory that are complete and not archived yet."""
+    marks = (data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready")
+    return [mark for mark in marks if segment_named(mark.stem) is not None]
+
+
 def delay(data: Path) -> str | None:
     """Return a sentence that says how far the archiving of a data directory is behind; None when it keeps up."""
     waiting = []
-    for path in (data / WAL_DIRECTORY / STATUS_DIRECTORY).glob("*.ready"):
-        if segment_named(path.stem) is not None:
-            try:
-                waiting.append(path.stat().st_mtime)
-            except FileNotFoundError:
-                continue
+    for mark in unarchived(data):
+        with contextlib.suppress(FileNotFoundError):
+            waiting.append(mark.stat().st_mtime)
     late = bool(waiting) and time.time() - min(waiting) > _LATE_SECONDS
     if not late and len(waiting) < _MANY_SEGMENTS:
         return None
