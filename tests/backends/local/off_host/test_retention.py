@@ -126,6 +126,19 @@ def retain(bases: list[BackupInfo], wal: set[str], before: datetime) -> tuple[li
     return kept, wal - set(expired_wal(kept, wal)) if expired else wal
 
 
+def test_a_base_backup_before_two_branches_is_kept_while_the_last_timeline_has_none_of_its_own() -> None:
+    history = History()
+    history.back_up()
+    history.back_up()
+    history.recover(1)
+    history.write(SEGMENT_BYTES - history.lsn % SEGMENT_BYTES)
+    history.back_up()
+    history.recover(1)
+    assert history.branches == {2: (1, 3 * SEGMENT_BYTES + SEGMENT_BYTES // 3), 3: (2, 4 * SEGMENT_BYTES)}
+    bases, wal = retain(history.bases, {segment.name for segment in history.wal}, START + timedelta(hours=4))
+    assert history.restorable(bases, wal) >= {4, 5}
+
+
 @given(histories(), st.lists(st.integers(0, 40), min_size=1, max_size=4))
 def test_no_time_of_the_window_is_lost(history: History, windows: list[int]) -> None:
     bases, wal = history.bases, {segment.name for segment in history.wal}

@@ -12,7 +12,7 @@ def expired_bases(bases: Sequence[BackupInfo], wal: Iterable[str], before: datet
     """Return the base backups that no restore to a time from `before` on needs.
 
     Needed are those that ended later, the last one before, and where a later timeline has WAL, on each earlier timeline
-    those from which recovery can still follow to that timeline.
+    those from which recovery can still follow to one after it: it may have left that of the last one before it.
     """
     ordered = sorted(bases, key=_wal_order)
     done = [base for base in ordered if base.end_time <= before]
@@ -20,9 +20,12 @@ def expired_bases(bases: Sequence[BackupInfo], wal: Iterable[str], before: datet
         return []
     last = done[-1]
     needed = {last.backup_id}
-    for number in _branches(wal, last.timeline):
+    segments = [segment for segment in map(segment_named, wal) if segment is not None]
+    if any(segment.timeline > last.timeline for segment in segments):
         for timeline in {base.timeline for base in done}:
-            needed |= set(_newest_until(number, [base for base in done if base.timeline == timeline]))
+            of_timeline = [base for base in done if base.timeline == timeline]
+            for number in _branches(segments, timeline):
+                needed |= set(_newest_until(number, of_timeline))
     return [base for base in done if base.backup_id not in needed]
 
 
@@ -48,10 +51,10 @@ def _wal_order(base: BackupInfo) -> tuple[int, int]:
     return base.timeline, lsn_number(base.begin_lsn)
 
 
-def _branches(wal: Iterable[str], after: int) -> list[int]:
+def _branches(segments: Iterable[Segment], after: int) -> list[int]:
     """Return the number of the first segment of each timeline after one."""
     firsts = dict[int, int]()
-    for segment in filter(None, map(segment_named, wal)):
+    for segment in segments:
         if segment.timeline > after:
             firsts[segment.timeline] = min(segment.number, firsts.get(segment.timeline, segment.number))
     return list(firsts.values())
