@@ -20,6 +20,7 @@ from ramet.control.services import (
     delete_service,
     get_service,
     list_services,
+    optimize_service,
     resize_service,
     start_service,
     stop_service,
@@ -270,6 +271,19 @@ def test_while_the_storage_is_nearly_full_services_are_read_only_and_say_so(worl
     world.storage_guard.check()
     assert not world.backend.volumes[service.id].held
     assert get_service(world.plane, world.project.id, service.id).storage_warning is None
+
+
+def test_a_service_is_read_only_while_an_operation_on_it_leaves_it_serving(world: World) -> None:
+    service, down = world.create(), world.create("down")
+    for one in (service, down):
+        optimize_service(world.plane, world.project.id, one.id)
+    world.backend.volumes[down.id].running = False
+    world.backend.short_of_room = "The storage has 7 MiB left."
+    world.storage_guard.check()
+    assert [world.backend.volumes[one.id].held for one in (service, down)] == [True, False]
+    world.backend.short_of_room = None
+    world.storage_guard.check()
+    assert not world.backend.volumes[service.id].held
 
 
 def test_a_service_that_has_used_up_its_quota_is_read_only_alone(world: World) -> None:

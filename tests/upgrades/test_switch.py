@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
+from ramet.operations.procedure import Outcome, Procedure, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.recovery.catalogue import entry_of, service_of
 from ramet.store import operations, services, snapshots
@@ -125,6 +127,22 @@ def test_a_failure_of_the_upgrade_itself_leaves_the_service_as_it_was(world: Wor
     assert (found.status, found.previous_service_id) == (OperationStatus.FAILED, None)
     assert world.leftovers() == []
     assert upgraded(world, after).status is OperationStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("step", ["copy", "upgrade", "set_aside", "serve", "open"])
+def test_a_deletion_cancels_the_upgrade_of_a_service(world: World, shop: Service, step: str) -> None:
+    def delete_at(procedure: Procedure) -> Procedure:
+        def run(work: Work[Any]) -> Outcome:
+            delete_service(world.plane, world.project.id, shop.id)
+            return Wait(0.01, "waiting")
+
+        return replace(procedure, steps={**procedure.steps, step: run})
+
+    upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    Worker(world.store, laws.rewritten(world.procedures, "upgrade", delete_at)).run_until_idle()
+    left = [one for one in list_services(world.plane, world.project.id) if one.failed_at is None]
+    assert [(one.name, status_of(one)) for one in left] == [("shop-before-19", Status.PAUSED)] * (step == "open")
+    assert world.leftovers() == []
 
 
 def test_a_service_that_was_upgraded_and_cannot_be_opened_keeps_its_new_data(world: World, shop: Service) -> None:

@@ -22,7 +22,7 @@ from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of
 from ramet.procedures.state import DeleteState
-from ramet.store import snapshots
+from ramet.store import operations, services, snapshots
 
 _LONGEST_SHIPPING = timedelta(minutes=1)
 _log = logging.getLogger(__name__)
@@ -55,6 +55,9 @@ class Delete(Steps):
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, down_reason=f"It could not be deleted: {error}")
+        interrupted = work.state.interrupted
+        if interrupted is not None and operations.is_under_way(tx, interrupted):
+            services.update_service(tx, work.subject, operation_id=interrupted)  # nothing else may begin beside it
 
 
 def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | dict[str, datetime]:

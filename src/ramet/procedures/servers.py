@@ -159,13 +159,17 @@ def source_of(
 
 
 def await_settled(tools: Tools, work: Work[Interrupting] | Work[RestoreState]) -> Wait | None:
-    """Return a Wait while the operation that this one interrupts is under way, or others copy from the service."""
-    interrupted = work.state.interrupted
+    """Return a Wait while the operation that this one interrupts is under way, or others copy from the service.
+
+    It lasts as long as they take, which have deadlines of their own: each minute of it is progress.
+    """
+    interrupted, minutes = work.state.interrupted, int((tools.clock() - work.step_started_at).total_seconds()) // 60
+    waited = f" for {minutes} min" if minutes > 0 else ""
     with tools.store.read() as tx:
         if interrupted is not None and operations.is_under_way(tx, interrupted):
-            return Wait(0.05, f"operation {interrupted}")
+            return Wait(0.05, f"operation {interrupted}{waited}")
         holders = [h for h in services.holders(tx, work.subject) if h != work.operation_id]
-    return Wait(0.05, f"held by {', '.join(holders)}") if holders else None
+    return Wait(0.05, f"held by {', '.join(holders)}{waited}") if holders else None
 
 
 def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | Next:

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.errors import Error, Unavailable
+from ramet.errors import Error, Failed, Unavailable
 from ramet.model.parameters import with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
@@ -53,14 +53,18 @@ class SetParameters(Restart):
                 self.tools.backend.parameters.apply(server)
 
     def undo_apply(self, work: Work[ParametersState]) -> None:
-        """Put those of before in force again, if it serves."""
+        """Put those of before in force again, if it serves and PostgreSQL still takes them; otherwise at its start."""
         before = tuple(sorted(work.state.before.items()))
-        with suppress(Unavailable):
+        with suppress(Unavailable, Failed):
             self.tools.backend.parameters.apply(with_values(self.tools.server(work), parameters=before))
 
+    def on_undoing(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        """Say why it is down, if it is: later only the undone step is known."""
+        if work.step not in _WHILE_SERVING:
+            services.update_service(tx, work.subject, down_reason=f"Its settings could not be changed: {error}")
+
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        reason = {} if work.step in _WHILE_SERVING else {"down_reason": f"Its settings could not be changed: {error}"}
-        finish(tx, work, **reason)
+        finish(tx, work)
         _record(tx, work, work.state.before)
 
 

@@ -30,3 +30,13 @@ def test_settings_come_into_force_while_the_server_serves_or_wait_for_its_start(
     found = parameters.in_force(changed, ["max_connections", "work_mem"])
     assert (found["max_connections"].value, found["max_connections"].is_pending) == ("60", False)
     assert ground.client.values(changed) == ["one"]
+
+
+def test_settings_of_a_server_that_is_read_only_come_into_force(ground: Ground) -> None:
+    server, parameters = ground.create("one"), ground.backend.parameters
+    changed = replace(server, parameters=OWN)
+    ground.backend.servers.set_read_only(server, read_only=True)
+    assert list(parameters.apply(changed)) == ["max_connections"]
+    assert parameters.in_force(changed, ["work_mem"])["work_mem"].value == "7MB"
+    ground.backend.servers.set_read_only(server, read_only=False)
+    assert list(parameters.apply(changed)) == ["max_connections"]

@@ -11,6 +11,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.read_only_storage import set_read_only
 from ramet.backends.local.sql import connections, session_settings
 from ramet.backends.local.sql.connections import value
 from ramet.errors import Unavailable
@@ -37,6 +38,7 @@ def test_a_size_that_needs_no_restart_comes_into_force_under_a_session(
     instances: Instances, small: tuple[Server, Secret]
 ) -> None:
     server, password = small
+    set_read_only(instances.paths(server.service_id))  # its file sets some of the same settings
     with connect(server, password) as connection:
         before = value(connection, "SHOW work_mem")
         assert instances.resize(replace(server, size=LARGER))

@@ -16,9 +16,10 @@ from ramet.errors import Failed, Invalid, Unavailable
 
 _AUTO_EXPLAIN = "auto_explain"
 _AT_A_START = "postmaster"
+# A setting that a later file sets, too, is not applied either, but has no error.
 _UNAPPLIED = """
-SELECT f.name, coalesce(f.error, ''), coalesce(s.context, '')
-FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name WHERE NOT f.applied
+SELECT f.name, f.error, coalesce(s.context, '')
+FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name WHERE NOT f.applied AND f.error IS NOT NULL
 """
 # The platform's sessions have values of their own for what sessions may set: the file says what others get.
 _IN_FILE = "SELECT name, setting FROM pg_file_settings WHERE name IS NOT NULL ORDER BY seqno"

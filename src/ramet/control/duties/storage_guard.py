@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
-from ramet.control.subjects import serving_services
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.store import services
@@ -39,7 +38,7 @@ class StorageGuard:
         if not is_new and self._checked_at is not None and now - self._checked_at < _CHECK_SERVICES_SECONDS:
             return
         self._checked_at = now
-        known = serving_services(self.plane.store)
+        known = self._serving()
         quota = self._quota_pressure(known)
         if pressure is None and not self._is_short and any(s.storage_warning and s.id not in quota for s in known):
             pressure = self.plane.backend.host.storage_pressure(
@@ -50,6 +49,17 @@ class StorageGuard:
         self._warn([service for service in concerned if service.storage_warning is None], reasons)
         left = self._set_all(concerned, reasons)
         self._is_short = pressure is not None or bool(left)
+
+    def _serving(self) -> Sequence[Service]:
+        """Return the services that clients can fill: an operation may leave its service serving for hours."""
+        with self.plane.store.read() as tx:
+            made = [s for s in services.live_services(tx) if s.ready_at is not None and not s.paused]
+        return [service for service in made if service.activity is None or self._serves(service)]
+
+    def _serves(self, service: Service) -> bool:
+        with self._faults.contained(service.id):
+            return self.plane.backend.servers.inspect(server_of(service)).serving
+        return False
 
     def _quota_pressure(self, known: Sequence[Service]) -> Mapping[str, str]:
         """Return why services have nearly used up their own quotas, by id."""

@@ -42,6 +42,8 @@ from ramet.model.passwords import Secret
 _log = logging.getLogger(__name__)
 _OPEN_WITHIN_SECONDS = 5.0
 _PROBE_EVERY_SECONDS = 0.002
+# A setting that a later file sets, too, is not applied either, but has no error.
+_LEFT_FOR_A_START = "SELECT FROM pg_file_settings WHERE NOT applied AND error IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Instances:
         try:
             self._limit_all(server, paths)
             with connections.connect(paths) as connection:
-                return connection.execute("SELECT FROM pg_file_settings WHERE NOT applied").fetchone() is not None
+                return connection.execute(_LEFT_FOR_A_START).fetchone() is not None
         except (OSError, Unavailable) as error:  # memory in use cannot be taken from running processes
             if is_own(error):
                 raise

@@ -1,0 +1,37 @@
+"""Changes of a service's settings that fail."""
+
+from ramet.control.parameters import update_settings
+from ramet.control.services import get_service
+from ramet.model.parameters import parameters_of
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
+from ramet.operations.worker import Worker
+from tests import procedure_laws as laws
+from tests.worlds import World
+
+
+def change(world: World, service: Service, *, fails_at: str, **settings: str) -> Service:
+    update_settings(world.plane, world.project.id, service.id, settings, restarts=True)
+    procedures = laws.rewritten(world.procedures, "set_parameters", lambda one: laws.failing(one, fails_at, after=True))
+    Worker(world.store, procedures).run_until_idle()
+    return get_service(world.plane, world.project.id, service.id)
+
+
+def test_the_undo_ends_though_postgresql_no_longer_takes_the_settings_of_before(world: World) -> None:
+    service = world.create()
+    update_settings(world.plane, world.project.id, service.id, {"work_mem": "5MB"}, restarts=False)
+    world.worker.run_until_idle()
+    world.backend.unacceptable = "5MB"
+    left = change(world, service, fails_at="apply", work_mem="7MB")
+    assert (left.activity, left.down_reason, status_of(left)) == (None, None, Status.READY)
+    assert parameters_of(left.settings) == {"work_mem": "5MB"}
+
+
+def test_a_server_that_did_not_start_with_them_says_so_and_gets_those_of_before(world: World) -> None:
+    left = change(world, world.create(), fails_at="stop", max_connections="200")
+    assert status_of(left) is Status.UNSTABLE
+    assert "could not be changed: Injected at stop" in (left.down_reason or "")
+    assert parameters_of(left.settings) == {}
+    world.health.inspect()
+    world.worker.run_until_idle()
+    assert status_of(get_service(world.plane, world.project.id, left.id)) is Status.READY
