@@ -333,12 +333,14 @@ def test_a_failure_at_a_step_changes_nothing(
         pause(world, shop)
     with world.store.read() as tx:
         known = {one.id for one in snapshots.list_snapshots(tx, shop.id)}
+    timeline = world.backend.volume(shop.id).last_timeline
     begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
     rewritten = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, step, after=after))
     Worker(world.store, rewritten).run_until_idle()
     found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
     assert (found.status, found.previous_service_id) == (OperationStatus.FAILED, None)
     assert [row.value for row in world.backend.volume(shop.id).rows] == ["one", "later"]
+    assert world.backend.volume(shop.id).last_timeline == timeline
     assert (status_of(seen(world, shop.id)), world.backend.volume(shop.id).running) == (status, status is Status.READY)
     assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
     with world.store.read() as tx:

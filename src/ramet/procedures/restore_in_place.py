@@ -243,7 +243,9 @@ class RestoreInPlace(Steps):
         if not work.state.is_open:
             server, copy = self.tools.server(work), self._copy(work)
             self.tools.backend.replacements.close(server)
+            self.tools.backend.replacements.withdraw_timeline(server, self._previous(work))
             self.tools.backend.replacements.move_data(server, copy, [work.state.snapshot_id])
+            self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)  # of data that stayed
 
     def undo_stop(self, work: Work[RestoreState]) -> None:
         """Let the service serve as before, unless it was down or paused."""

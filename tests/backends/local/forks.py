@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -197,3 +197,20 @@ def now() -> datetime:
     while datetime.now(UTC) <= restore_time:
         time.sleep(0)
     return restore_time
+
+
+def exchange(backend: LocalBackend, server: Server, snapshot_id: str) -> tuple[Server, Server, str]:
+    """Give a service the data of a snapshot of it; return the copy, the one with the data before, and the snapshot."""
+    copy, previous = replace(new_server(backend.instances), port=0), replace(new_server(backend.instances), port=0)
+    replacements = backend.replacements
+    captured = backend.restore.capture(copy, Source(server, snapshot_id=snapshot_id))
+    assert captured is not None
+    captured = replacements.reserve_timeline(copy, server.service_id, captured)
+    eventually(lambda: backend.restore.recover(copy, captured, 0.5).facts is not None)
+    eventually(lambda: replacements.leave_timeline(copy, server.service_id, 0.5) is None)
+    replacements.close(copy)
+    first_id, _facts = snapshot(backend, copy, paused=True)
+    replacements.release(server, copy)
+    replacements.move_data(server, previous)
+    replacements.move_data(copy, server, [first_id])
+    return copy, previous, first_id

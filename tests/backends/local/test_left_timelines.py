@@ -6,17 +6,17 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from harness.waiting import eventually
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
+from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import segments_in
 from ramet.errors import Failed
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from tests.backends.local.forks import append, fork, now, paths_of, rows_of, run, snapshot
+from tests.backends.local.forks import append, exchange, fork, now, paths_of, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
 
@@ -50,20 +50,9 @@ def break_down(backend: LocalBackend, server: Server, damage: Callable[[ServiceP
 
 def restore(backend: LocalBackend, server: Server, snapshot_id: str) -> tuple[Server, str]:
     """Restore a service in place to a snapshot; return the server with the state before, and the new snapshot."""
-    copy, previous = replace(new_server(backend.instances), port=0), replace(new_server(backend.instances), port=0)
-    replacements = backend.replacements
-    captured = backend.restore.capture(copy, Source(server, snapshot_id=snapshot_id))
-    assert captured is not None
-    captured = replacements.reserve_timeline(copy, server.service_id, captured)
-    eventually(lambda: backend.restore.recover(copy, captured, 0.5).facts is not None)
-    eventually(lambda: replacements.leave_timeline(copy, server.service_id, 0.5) is None)
-    replacements.close(copy)
-    first_id, _facts = snapshot(backend, copy, paused=True)
-    replacements.release(server, copy)
-    replacements.move_data(server, previous)
-    replacements.move_data(copy, server, [first_id])
+    _copy, previous, first_id = exchange(backend, server, snapshot_id)
     for _ in range(2):
-        replacements.end_timeline(server, previous)
+        backend.replacements.end_timeline(server, previous)
     run(backend, server)
     backend.servers.destroy(previous.service_id)
     return previous, first_id
@@ -140,3 +129,37 @@ def test_an_exchange_that_is_undone_leaves_the_archive_to_the_server(backend: Lo
     append(backend, parent, 2)
     target = now()
     assert rows_of(backend, fork(backend, parent, kept, target).server) == [1, 2]
+
+
+@pytest.mark.parametrize("damage", [None, damage_version, lose_volume])
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_exchange_that_is_undone_leaves_nothing_of_its_timeline_in_the_archive(
+    backend: LocalBackend, parent: Server, damage: Callable[[ServicePaths], None] | None, runs: bool
+) -> None:
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    before = now()
+    if damage is not None:
+        break_down(backend, parent, damage)
+    copy, previous, first_id = exchange(backend, parent, kept)
+    paths = paths_of(backend, parent)
+    if runs:
+        run(backend, parent)
+        append(backend, parent, 9)
+        digests.record(paths, 10.0)
+    for _ in range(2):
+        backend.replacements.close(parent)
+        backend.replacements.withdraw_timeline(parent, previous)
+        backend.replacements.move_data(parent, copy, [first_id])
+    backend.replacements.move_data(previous, parent)
+    assert [path.name for path in paths.archive.iterdir() if not path.name.startswith("00000001")] == []
+    assert {name[:8] for name in digests.digests(paths)} <= {"00000001"}
+    if damage is not lose_volume:
+        (paths.data / "PG_VERSION").write_text(f"{parent.pg_major}\n")
+        run(backend, parent)
+        append(backend, parent, 2)
+        after = now()
+        append(backend, parent, 3)
+        assert gaps_of(backend, parent) == []
+        for target, rows in ((before, [1]), (after, [1, 2])):
+            assert rows_of(backend, fork(backend, parent, kept, target).server) == rows

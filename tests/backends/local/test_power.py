@@ -20,7 +20,17 @@ from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
-from tests.backends.local.forks import append, create, fork, make_backend, rows_of, run_fork, snapshot
+from tests.backends.local.forks import (
+    append,
+    create,
+    exchange,
+    fork,
+    make_backend,
+    paths_of,
+    rows_of,
+    run_fork,
+    snapshot,
+)
 from tests.backends.local.hosts import data_root, new_server
 
 
@@ -74,6 +84,30 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
             layout = Layout(pool / "services", backend.instances.layout.sockets)
             config = replace(backend.instances.config, layout=layout)
             assert rows_after_start(replace(backend.instances, config=config), forked) == [1, 2, 3]
+
+
+@pytest.mark.root
+def test_data_that_was_exchanged_survives_a_power_cut_though_it_is_served_by_its_first_start() -> None:
+    with make_backend("reflink") as backend, data_root() as elsewhere:
+        parent = create(backend)
+        append(backend, parent, 1)
+        kept, _facts = snapshot(backend, parent)
+        append(backend, parent, 2)
+        _copy, previous, _first_id = exchange(backend, parent, kept)
+        backend.servers.start(parent)
+        eventually(lambda: backend.servers.await_ready(parent, 0.5).ready)
+        backend.replacements.end_timeline(parent, previous)
+        append(backend, parent, 3)
+        cut = elsewhere / "cut.img"
+        shutil.copy(image_of(backend), cut)
+        backend.servers.stop(parent)
+        with mounted(cut, elsewhere / "cut") as pool:
+            layout = Layout(pool / "services", backend.instances.layout.sockets)
+            config = replace(backend.instances.config, layout=layout)
+            instances = replace(backend.instances, config=config)
+            history = instances.paths(parent.service_id).data / "pg_wal" / "00000002.history"
+            assert history.read_bytes() == (paths_of(backend, parent).archive / history.name).read_bytes()
+            assert rows_after_start(instances, parent) == [1, 3]
 
 
 def image_of(backend: LocalBackend) -> Path:

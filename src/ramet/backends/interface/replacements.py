@@ -57,6 +57,12 @@ class Replacements(Protocol):
         that was done before.
         """
 
+    def withdraw_timeline(self, server: Server, previous: Server) -> None:
+        """Take out of the archive of `server`, which does not run, what data that it must give back has put there.
+
+        That is all of timelines that the data before, now that of `previous`, has not had. Before the data is moved.
+        """
+
     def adopt(self, server: Server, copy: Server) -> None:
         """Give the roles of a running server, closed to clients, the passwords that `release` has noted."""
 

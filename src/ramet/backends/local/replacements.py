@@ -22,6 +22,7 @@ from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import carried_passwords, connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import live_and_archived
@@ -64,6 +65,7 @@ class LocalReplacements:
         if isinstance(found, str):
             return found
         timelines.seal(paths.data, found.timeline)
+        flush_tree(paths.root)  # recovery has flushed nothing, and a rewind serves without another start before
         return None
 
     def starts_quietly(self, copy: Server) -> bool:
@@ -126,6 +128,13 @@ class LocalReplacements:
         for directory in (taker.snapshots, taker.root, giver.snapshots, giver.root):
             files.flush(directory)
 
+    def withdraw_timeline(self, server: Server, previous: Server) -> None:
+        paths, before = self._paths(server), self._paths(previous)
+        if self._timeline(previous) is not None:
+            timelines.withdraw(paths, timelines.newest(before, self._pg_controldata(previous)))
+        elif (began := self._timeline(server)) is not None:  # the data before is damaged or lost
+            timelines.withdraw(paths, began - 1)
+
     def adopt(self, server: Server, copy: Server) -> None:
         carried_passwords.apply(self._paths(server), self._paths(copy))
 
@@ -146,6 +155,13 @@ class LocalReplacements:
 
     def _last_timeline(self, copy: Server, service_id: str) -> int:
         return timelines.newest(self.instances.paths(service_id), self._pg_controldata(copy))
+
+    def _timeline(self, server: Server) -> int | None:
+        """Return the timeline of a server's data; None when it has none that can be read."""
+        try:
+            return read_control_data(self._pg_controldata(server), self._paths(server).data).timeline
+        except Failed:
+            return None
 
     def _single_user(self, copy: Server) -> SingleUser:
         paths, installation = self._paths(copy), self.instances.installations.of(copy.pg_major)

@@ -87,6 +87,13 @@ class MemoryReplacements:
     def end_timeline(self, server: Server, previous: Server) -> None:
         """Have no WAL."""
 
+    def withdraw_timeline(self, server: Server, previous: Server) -> None:
+        """Forget the timeline of what it gives back."""
+        with self._memory.lock:
+            volumes = self._memory.volumes
+            if server.service_id in volumes and previous.service_id in volumes:
+                volumes[server.service_id].last_timeline = volumes[previous.service_id].timeline
+
     def open(self, server: Server) -> None:
         """Let clients in."""
         volume = self._memory.running(server.service_id)

@@ -54,12 +54,12 @@ class StorageGuard:
         """Return the services that clients can fill: an operation may leave its service serving for hours."""
         with self.plane.store.read() as tx:
             made = [s for s in services.live_services(tx) if s.ready_at is not None and not s.paused]
-        return [service for service in made if service.activity is None or self._serves(service)]
-
-    def _serves(self, service: Service) -> bool:
-        with self._faults.contained(service.id):
-            return self.plane.backend.servers.inspect(server_of(service)).serving
-        return False
+        serving = [service for service in made if service.activity is None]
+        for service in made:
+            with self._faults.contained(service.id):
+                if service.activity is not None and self.plane.backend.servers.inspect(server_of(service)).serving:
+                    serving.append(service)
+        return serving
 
     def _quota_pressure(self, known: Sequence[Service]) -> Mapping[str, str]:
         """Return why services have nearly used up their own quotas, by id."""

@@ -13,6 +13,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.recovery import COUNT_SUBSCRIPTIONS
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
+from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import history_name, segment_named
@@ -30,7 +31,7 @@ def newest(paths: ServicePaths, pg_controldata: str) -> int:
     Without a readable control file the WAL of the data tells it.
     """
     names = [path.name for place in (paths.archive, paths.data / WAL_DIRECTORY) for path in _files(place)]
-    found = [int(name[:_TIMELINE_DIGITS], 16) for name in names if _begins_with_timeline(name)]
+    found = [timeline for name in names if (timeline := _timeline_of(name)) is not None]
     found += [base.facts.timeline for _, base in snapshots.in_wal_order(paths)]
     with suppress(Failed):
         found.append(read_control_data(pg_controldata, paths.data).timeline)
@@ -83,10 +84,23 @@ def seal(data: Path, timeline: int) -> None:
             files.write(status / f"{path.name}.done")
 
 
+def withdraw(paths: ServicePaths, last: int) -> None:
+    """Remove what the archive of a service has of timelines after `last`. May run again."""
+    for path in _files(paths.archive):
+        timeline = _timeline_of(path.name)
+        if timeline is not None and timeline > last:
+            path.unlink()
+    digests.discard_after(paths, last)
+
+
 def _files(directory: Path) -> list[Path]:
     return [path for path in directory.iterdir() if path.is_file()] if directory.is_dir() else []
 
 
-def _begins_with_timeline(name: str) -> bool:
-    stem = name[: 3 * _TIMELINE_DIGITS]
-    return segment_named(stem) is not None or (name.endswith(".history") and len(name) == len("00000001.history"))
+def _timeline_of(name: str) -> int | None:
+    """Return the timeline of a segment, of what belongs to one, or of a history file; None for every other name."""
+    segment = segment_named(name[: 3 * _TIMELINE_DIGITS])
+    if segment is not None:
+        return segment.timeline
+    is_history = name.endswith(".history") and len(name) == len("00000001.history")
+    return int(name[:_TIMELINE_DIGITS], 16) if is_history else None

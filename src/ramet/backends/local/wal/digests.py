@@ -74,6 +74,18 @@ def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
         _write_notes(paths, kept)
 
 
+def discard_after(paths: ServicePaths, timeline: int) -> None:
+    """Drop the checksums of segments of timelines after `timeline`. May run twice."""
+    noted = digests(paths)
+    kept = {
+        name: digest
+        for name, digest in noted.items()
+        if (segment := segment_named(name)) is None or segment.timeline <= timeline
+    }
+    if len(kept) < len(noted):
+        _write_notes(paths, kept)
+
+
 def _is_trimmed(name: str, timeline: int, before: int) -> bool:
     segment = segment_named(name)
     return segment is not None and segment.timeline <= timeline and segment.end <= before
