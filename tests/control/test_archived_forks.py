@@ -185,6 +185,9 @@ def test_a_time_of_lost_wal_is_refused_of_a_deleted_service_too(archiving: World
 def test_lost_wal_is_remembered_until_the_archive_begins_after_it(archiving: World, shop: Service) -> None:
     lose(archiving, shop)
     archiving.backend.archive.gaps.clear()
+    with archiving.store.write() as tx:  # as after a recovery, which knows no base backup until it takes one
+        rows.update_service(tx, shop.id, archive_from=None)
+    archiving.backend.archive.bases[shop.id].append(datetime.now(UTC))
     archive(archiving)
     assert look(archiving, shop).archive_gaps
     archiving.backend.archive.bases[shop.id] = [datetime.now(UTC)]

@@ -116,6 +116,7 @@ def test_everything_comes_back_on_another_machine(
         connection.execute("INSERT INTO entry SELECT generate_series(1, 1000)")
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
         connection.execute("GRANT SELECT ON entry TO reader")
+    inserted = datetime.now(UTC)
     restore_after_a_mistake(first, lost)
     first.ask("PUT", f"/services/{lost.ids['shop']}/restoreSettings", {"window_days": 3})
     first.ask("POST", f"/services/{lost.ids['shop']}/enablePooler")
@@ -132,6 +133,7 @@ def test_everything_comes_back_on_another_machine(
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
     eventually(lambda: catalogue_says(bucket, "paused", paused=True), "the catalogue", 0.2)
     lose(first)
+    lost_at = datetime.now(UTC)
 
     answer = recover(second, bucket, "--all", "--take-over", "--archive-key-file", str(key))
     ended = recovered(answer)
@@ -145,6 +147,9 @@ def test_everything_comes_back_on_another_machine(
         assert {field: found.get(field) for field in same} == {field: was.get(field) for field in same}, name
     restore = request(second, credentials, "GET", f"/services/{lost.ids['shop']}/restoreWindow")
     assert restore["window_days"] == 3
+    (stored,) = second.rows("SELECT archive_gaps FROM service WHERE id = ?", lost.ids["shop"])
+    (gap,) = json.loads(stored[0])
+    assert inserted < datetime.fromisoformat(gap["begins_at"]) < lost_at < datetime.fromisoformat(gap["ends_at"])
     assert (second.data / "secrets" / "ca.crt").read_bytes() == authority
 
     port = int(before["shop"]["endpoint"]["port"])

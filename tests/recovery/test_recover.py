@@ -1,5 +1,6 @@
 """The rows of a catalogue on a new machine: clients continue, and what was there stays."""
 
+from dataclasses import replace as with_fields
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,22 +13,26 @@ from ramet.control.life_spans import extend_service
 from ramet.control.plane import utc_now
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
-from ramet.control.requests import CreateRequest
+from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.sleep import set_sleep
-from ramet.errors import Failed
+from ramet.errors import Failed, Invalid
 from ramet.followers.observation import Observing
 from ramet.followers.verbs import FollowRequest, follow_service, promote_service
+from ramet.model.fork import ForkStrategy
+from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeTerms
 from ramet.model.passwords import Secret
 from ramet.model.service import status_of
 from ramet.model.status import Status
+from ramet.model.timestamps import rfc3339
 from ramet.model.upstream import FollowMethod
 from ramet.recovery.collect import Content, collect
 from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.session import progress_of
 from ramet.store import sessions
+from ramet.store.services import update_service
 from tests.recovery.losses import archive
-from tests.worlds import World, make_world
+from tests.worlds import World, fork_service, make_world
 
 REQUEST = CreateRequest("by key")
 
@@ -78,6 +83,22 @@ def test_services_and_their_replicas_come_back_with_their_rows(world: World, new
     assert all(one.ready_at is not None and one.down_reason is None for one in found[0].replica_sets)
     assert [new.backend.values(one.id) for one in found] == [["shop"], ["by key"]]
     assert all(one.is_over and not one.detail for one in progress_of(new.store, ids))
+
+
+def test_the_times_between_the_end_of_the_archive_and_the_recovery_are_a_gap(
+    world: World, new: World, lost: Content
+) -> None:
+    known = Gap(utc_now() - timedelta(days=2), utc_now() - timedelta(days=1), "WAL segment 3 was lost")
+    recover(new, with_fields(lost, services=tuple(replace(one, archive_gaps=(known,)) for one in lost.services)))
+    for service in services.list_services(new.plane, world.project.id):
+        last = new.backend.volumes[service.id].rows[-1].committed_at
+        before, gap = service.archive_gaps
+        assert (before, gap.begins_at, gap.ends_at) == (known, last, service.ready_at)
+        with new.store.write() as tx:  # as soon as the archive has been looked through
+            update_service(tx, service.id, archive_from=known.begins_at, archived_until=utc_now())
+        target = rfc3339(gap.begins_at + timedelta(microseconds=1))
+        with pytest.raises(Invalid, match="in a gap of the restore window"):
+            fork_service(new.plane, world.project.id, service.id, ForkRequest(ForkStrategy.PITR, target_time=target))
 
 
 def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, lost: Content) -> None:

@@ -68,15 +68,18 @@ def span_of(service: Service) -> ArchiveSpan | None:
     return ArchiveSpan(earliest, latest, gaps)
 
 
-def gaps_with(service: Service, found: Sequence[Gap], earliest: datetime | None) -> tuple[Gap, ...]:
-    """Return the gaps in what the archive has of a service from `earliest` on: those known before, and those found.
+def gaps_with(service: Service, found: Sequence[Gap]) -> tuple[Gap, ...]:
+    """Return the gaps in what the archive has of a service: those known before, and those found.
 
-    They stay while no base backup is known: an earlier one may still be found in the archive.
+    They stay until the archive is cleaned up: which base backup is its oldest one is not known before.
     """
-    if earliest is None:
-        return tuple(service.archive_gaps)
     known = {gap.begins_at: gap for gap in (*service.archive_gaps, *found)}
-    return tuple(known[begin] for begin in sorted(known) if known[begin].ends_after(earliest))
+    return tuple(known[begin] for begin in sorted(known))
+
+
+def gaps_since(service: Service, earliest: datetime | None) -> tuple[Gap, ...]:
+    """Return the known gaps in what the archive has of a service from its oldest base backup on; None: it has none."""
+    return tuple(gap for gap in service.archive_gaps if earliest is None or gap.ends_after(earliest))
 
 
 def archive_warning(service: Service) -> str | None:

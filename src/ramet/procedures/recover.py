@@ -16,16 +16,20 @@ The first snapshot, of which the next base backup is uploaded, and the read repl
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import Source
 from ramet.errors import Failed, Unavailable
+from ramet.model.fork_report import CaptureFacts
+from ramet.model.gaps import Gap
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
-from ramet.model.timestamps import rfc3339
+from ramet.model.timestamps import parse_timestamp, rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import (
@@ -39,7 +43,7 @@ from ramet.procedures.servers import (
     submit_snapshot,
 )
 from ramet.procedures.state import RecoverState, Restartable
-from ramet.store import replica_sets
+from ramet.store import replica_sets, services
 
 _Outcome = TypeVar("_Outcome")
 _NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive")
@@ -102,7 +106,9 @@ class Recover(Creation):
         return publish(self.tools, work, lambda tx: self._record(tx, work), again="start")
 
     def _record(self, tx: sa.Connection, work: Work[RecoverState]) -> None:
-        finish(tx, work, ready_at=self.tools.clock(), paused=work.state.paused, down_reason=None)
+        now, known = self.tools.clock(), self.tools.service(work.subject).archive_gaps
+        gaps = services.gaps_column([*known, *_lost(work.state, now)])
+        finish(tx, work, ready_at=now, paused=work.state.paused, down_reason=None, archive_gaps=gaps)
         submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
         for each in replica_sets.live_sets(tx, work.subject):
             submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())
@@ -114,6 +120,15 @@ class Recover(Creation):
 
     def _source(self, work: Work[RecoverState]) -> Source:
         return Source(self.tools.server(work), target=work.state.target, base_backup_id=work.state.base_backup_id)
+
+
+def _lost(state: RecoverState, until: datetime) -> list[Gap]:
+    """Return the times before the recovery at which the lost service may have had what the archive does not have."""
+    facts = msgspec.convert(state.captured().facts, CaptureFacts)
+    last = None if facts.cut is None else facts.cut.last_included
+    since = facts.base_time if last is None else last.time
+    begins_at = state.target or (None if since is None else parse_timestamp("time", since))
+    return [] if begins_at is None else [Gap(begins_at, until, "the service was lost, and recovered to the beginning")]
 
 
 def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]) -> _Outcome | Next:

@@ -10,6 +10,7 @@ from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart, Row, Volume
 from ramet.errors import Failed
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
+from ramet.model.timestamps import rfc3339
 
 
 class MemoryRestore(MemoryPart):
@@ -43,7 +44,9 @@ class MemoryRestore(MemoryPart):
                 secured=child.service_id == source.parent.service_id,
             )
         rows = volumes[child.service_id].rows
-        facts = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
+        facts: dict[str, Any] = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
+        if rows:
+            facts["base_time"] = rfc3339(rows[-1].committed_at)
         return Capture(source.target, facts | {"archive": _downloaded(source, rows)})
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:

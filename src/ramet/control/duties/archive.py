@@ -11,7 +11,7 @@ from ramet.backends.interface.archive import ARCHIVE_BUSY, ARCHIVE_TAKEN_OVER, A
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
 from ramet.errors import Failed, Unavailable
-from ramet.model.archive import gaps_with, is_archived
+from ramet.model.archive import gaps_since, gaps_with, is_archived
 from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.store import services
@@ -97,10 +97,17 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
                 if isinstance(error, Unavailable) or error.code == ARCHIVE_TAKEN_OVER:
                     return
                 continue
-            if oldest != service.archive_from:
-                until = service.archived_until if oldest is not None else None
-                with plane.store.write(durable=False) as tx:
-                    services.update_service(tx, service.id, archive_from=oldest, archived_until=until)
+            if (oldest, gaps_since(service, oldest)) != (service.archive_from, service.archive_gaps):
+                _record_oldest(plane, service.id, oldest)
+
+
+def _record_oldest(plane: Plane, service_id: str, oldest: datetime | None) -> None:
+    with plane.store.write(durable=False) as tx:
+        current = services.get_service(tx, service_id, lock=True)
+        if current is not None:
+            gaps = services.gaps_column(gaps_since(current, oldest))
+            until = current.archived_until if oldest is not None else None
+            services.update_service(tx, service_id, archive_from=oldest, archived_until=until, archive_gaps=gaps)
 
 
 def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:
@@ -138,7 +145,7 @@ def _unchanged(service: Service, error: Exception) -> ArchiveState:
 
 def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
     before, after = service.archived_until, state.archived_until
-    gaps = gaps_with(service, state.gaps, service.archive_from or state.base_taken_at)
+    gaps = gaps_with(service, state.gaps)
     is_later = after is not None and (before is None or after - before >= _RECORD_EVERY)
     if state.problem != service.archive_problem:
         if state.problem is not None:
