@@ -44,6 +44,24 @@ def test_other_answers_pass_unchanged(sent: bytes) -> None:
     assert _Authentication().passed(sent) == sent
 
 
+@pytest.mark.parametrize("length", [2001, 0xFFFFFFFF])
+def test_an_authentication_message_that_no_client_accepts_is_not_kept_until_it_is_whole(
+    tmp_path: Path, length: int
+) -> None:
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(1000)
+            client.sendall(b"R" + struct.pack("!I", length))
+            client.recv(1)  # until the client has gone
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        address = SourceAddress("127.0.0.1", listener.getsockname()[1], "shop", "app", "disable")
+        with open_relay(address, tmp_path), pytest.raises(psycopg.OperationalError, match="authentication request"):
+            psycopg.connect(host=str(tmp_path), port=PORT, user="app", password="x", dbname="shop", connect_timeout=20)
+
+
 def test_a_source_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "_EXAMINE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:

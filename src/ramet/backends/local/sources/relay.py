@@ -23,6 +23,7 @@ _CHUNK = 256 * 1024
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)  # PostgreSQL 18 docs, 54.7
 _SASL = 10
 _PLUS = b"SCRAM-SHA-256-PLUS\0"
+_MOST_OF_A_MESSAGE = 2000  # libpq refuses an authentication message that announces more (fe-connect.c)
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 _UNACKNOWLEDGED_MS = 120_000
 _MOST_OF_A_SESSION = 64 * 1024**2
@@ -212,10 +213,11 @@ class _Authentication:
         if len(found) < 5:
             self.waiting = found
             return b""
-        size = 1 + int.from_bytes(found[1:5])
-        if found[:1] != b"R":
+        length = int.from_bytes(found[1:5])
+        if found[:1] != b"R" or length > _MOST_OF_A_MESSAGE:
             self.is_over = True
             return found
+        size = 1 + length
         if len(found) < size:
             self.waiting = found
             return b""
