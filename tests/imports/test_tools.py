@@ -1,6 +1,7 @@
 """What is concluded from how a program of PostgreSQL ended, and from what it said."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,23 @@ def test_a_program_that_did_not_do_all_of_its_work_is_no_success(finished: Finis
         refused_statements(finished)
 
 
+def run(directory: Path, script: str, heard: Callable[[str], None] = lambda _: None) -> Finished:
+    account = Account("me", os.geteuid(), os.getegid(), lent=False)
+    return Workplace(directory, account).run(["/bin/sh", "-c", script], {}, heard)
+
+
 def test_of_many_problems_the_first_and_the_last_ones_are_kept(tmp_path: Path) -> None:
     script = f"for n in $(seq 200); do echo '{REFUSED}' >&2; done; echo '{LOST}' >&2; echo '{END}' >&2; exit 1"
-    account = Account("me", os.geteuid(), os.getegid(), lent=False)
-    ended = Workplace(tmp_path, account).run(["/bin/sh", "-c", script], {})
+    ended = run(tmp_path, script)
     assert len(ended.problems) < 50
     assert list(ended.problems[-2:]) == [LOST, END]
+
+
+def test_of_a_long_line_only_the_beginning_is_kept_and_it_alone_says_what_the_line_is(tmp_path: Path) -> None:
+    """A part from the middle of a line may look like anything."""
+    long = f"printf '%020000d' 0 >&2; printf '{REFUSED}' >&2; printf '%020000d\\n' 0 >&2"
+    heard: list[str] = []
+    ended = run(tmp_path, f"{long}; printf '{REFUSED}' >&2; {long}; echo '{END}' >&2; exit 1", heard.append)
+    assert [len(line) for line in heard] == [8192]
+    assert [len(line) for line in ended.problems] == [8192, len(END)]
+    assert ended.problems[0].startswith(REFUSED)

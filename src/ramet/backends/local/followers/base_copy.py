@@ -29,7 +29,7 @@ from ramet.errors import Failed
 from ramet.model.upstream import Upstream
 
 _SIGNAL, _OWN_SETTINGS, _PROGRESS, _FACTS = "standby.signal", "postgresql.auto.conf", "progress", "facts.json"
-_KB = re.compile(r"(\d+)/(\d+) kB")
+_KB = re.compile(r"(\d{1,15})/(\d{1,15}) kB")  # bounded: a source may send any digits
 _REPORT_SECONDS = 0.5
 
 

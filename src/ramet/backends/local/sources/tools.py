@@ -3,9 +3,10 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.system_user import Account
@@ -15,6 +16,7 @@ from ramet.machine.waiting import wait_until
 
 _KEPT_LINES, _KEPT_LAST_LINES = 40, 4
 _SHOWN_CHARACTERS = 1500
+_LINE_CHARACTERS = 8192
 _END_SECONDS = 10.0
 _MOST_JOBS = 4
 # What pg_restore says at its end, and for each statement after it has lost its connection.
@@ -48,7 +50,7 @@ class Workplace:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
             umask=0o077, **identity,
         ) as process:  # fmt: skip
-            for line in process.stderr or ():
+            for line in _lines(process.stderr) if process.stderr else ():
                 if _is_problem(line, problems):
                     del problems[_KEPT_LINES:-_KEPT_LAST_LINES]
                     problems.append(line.rstrip())
@@ -86,6 +88,15 @@ def refused_statements(finished: Finished) -> list[str]:
 def job_count() -> int:
     """Return how many jobs a program of PostgreSQL works with: one for each CPU of this process, within a limit."""
     return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))
+
+
+def _lines(output: IO[str]) -> Iterator[str]:
+    """Yield the lines of an output, of a long one its beginning: a source may send an error or a notice of 1 GB."""
+    begins = True
+    for part in iter(lambda: output.readline(_LINE_CHARACTERS), ""):
+        if begins:
+            yield part
+        begins = part.endswith("\n")
 
 
 def _is_problem(line: str, before: list[str]) -> bool:
