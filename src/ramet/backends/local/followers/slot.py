@@ -16,7 +16,7 @@ from ramet.backends.local.sources.sources import words_of
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.subscriptions.publisher import open_session
-from ramet.errors import Error, Failed
+from ramet.errors import Failed
 from ramet.machine.waiting import wait_until
 from ramet.model.upstream import Upstream, own_slot
 
@@ -56,10 +56,9 @@ def drop(directory: Path, vault: Vault, service_id: str) -> str | None:
         with open_session(kept.source, vault.unseal(kept.sealed)) as connection:
             if not wait_until(lambda: _is_dropped(connection, name), _END_SECONDS, _PAUSE_SECONDS):
                 raise psycopg.errors.ObjectInUse(f"the slot {name} is still in use")
-    except (psycopg.Error, Error) as error:
-        reason = words_of(error) if isinstance(error, psycopg.Error) else str(error)
+    except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes
         left = (
-            f"The replication slot {name} stays in {kept.source}, and keeps WAL there: {reason}."
+            f"The replication slot {name} stays in {kept.source}, and keeps WAL there: {words_of(error)}."
             f" There: SELECT pg_drop_replication_slot('{name}')."
         )
         _log.warning("service %s: %s", service_id, left)

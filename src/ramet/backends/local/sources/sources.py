@@ -144,8 +144,12 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
 
 
-def words_of(error: psycopg.Error) -> str:
-    """Return what the server said, without the path of our socket, and not more than a reader wants."""
+def words_of(error: Exception) -> str:
+    """Return what the server said, without the path of our socket, or what is wrong with its answer; never much."""
+    if isinstance(error, UnicodeDecodeError):
+        found = error.object[:_MOST_CHARACTERS].decode(errors="backslashreplace")
+        return f"it answered with a text that is not valid UTF-8: {found}"[:_MOST_CHARACTERS]
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    text = error.diag.message_primary or lines[-1]
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    text = primary or lines[-1]
     return (text.partition("FATAL:  ")[2] or text)[:_MOST_CHARACTERS]

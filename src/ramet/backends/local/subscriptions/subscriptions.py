@@ -153,8 +153,8 @@ class LocalSubscriptions:
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
                 Publisher(source, name).remove()
-        except (psycopg.Error, Failed) as error:
-            _log.warning("slot and publication %s stay in %s: %s", name, kept.source, error)
+        except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes
+            _log.warning("slot and publication %s stay in %s: %s", name, kept.source, words_of(error))
         shutil.rmtree(directory)
 
     def _end_of(self, paths: ServicePaths, publisher: Publisher, promotion_id: str) -> str:

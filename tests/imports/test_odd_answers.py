@@ -1,0 +1,54 @@
+"""What is done with a source whose answers are not what was asked for."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.followers import slot
+from ramet.backends.local.host.paths import Layout
+from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.subscriptions.subscriptions import LocalSubscriptions, directory_of
+from ramet.model.passwords import Secret
+from tests.imports.odd_source import NUMBER, TEXT, odd_source
+
+ANSWERS = pytest.mark.parametrize(
+    ("oid", "value", "words"),
+    [(NUMBER, b"many", "many"), (TEXT, b"caf\xe9", r"it answered with a text that is not valid UTF-8: caf\xe9")],
+    ids=["no number", "not UTF-8"],
+)
+
+
+def kept(directory: Path, file: str, vault: Vault, source: SourceAddress) -> None:
+    directory.mkdir(parents=True)
+    (directory / file).write_bytes(msgspec.json.encode({"source": source, "sealed": vault.seal(Secret("x"))}))
+
+
+@ANSWERS
+def test_a_service_goes_whatever_the_source_of_its_subscription_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, oid: int, value: bytes, words: str
+) -> None:
+    instances: Any = SimpleNamespace(paths=Layout(tmp_path / "services", tmp_path / "sockets").service)
+    subscriptions = LocalSubscriptions(instances, Vault(tmp_path / "key"))
+    directory = directory_of(instances.paths("s1"))
+    with odd_source(oid, value) as source, caplog.at_level(logging.WARNING):
+        kept(directory, "source.json", subscriptions.vault, source)
+        subscriptions.discard("s1")
+    assert not directory.exists()
+    assert words in caplog.text
+
+
+@ANSWERS
+def test_a_slot_stays_with_a_warning_whatever_its_source_answers(
+    tmp_path: Path, oid: int, value: bytes, words: str
+) -> None:
+    vault = Vault(tmp_path / "key")
+    with odd_source(oid, value) as source:
+        kept(tmp_path / "source", "slot.json", vault, source)
+        warning = slot.drop(tmp_path / "source", vault, "s1")
+    assert warning is not None
+    assert words in warning
