@@ -1,6 +1,7 @@
 """What is done with a source whose answers are not what was asked for."""
 
 import logging
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,10 +10,13 @@ import msgspec
 import pytest
 
 from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.followers import examine as followers
 from ramet.backends.local.followers import slot
 from ramet.backends.local.host.paths import Layout
+from ramet.backends.local.sources import sources
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.subscriptions.subscriptions import LocalSubscriptions, directory_of
+from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 from tests.imports.odd_source import NUMBER, TEXT, odd_source
 
@@ -26,6 +30,21 @@ ANSWERS = pytest.mark.parametrize(
 def kept(directory: Path, file: str, vault: Vault, source: SourceAddress) -> None:
     directory.mkdir(parents=True)
     (directory / file).write_bytes(msgspec.json.encode({"source": source, "sealed": vault.seal(Secret("x"))}))
+
+
+@ANSWERS
+@pytest.mark.parametrize("by", ["import", "physical", "logical"])
+def test_a_source_that_answers_what_cannot_be_read_is_refused_with_that_reason(
+    tmp_path: Path, by: str, oid: int, value: bytes, words: str
+) -> None:
+    subscriptions = LocalSubscriptions(None, Vault(tmp_path / "key"))  # type: ignore[arg-type]
+    examine = {"import": sources.examine, "physical": followers.examine, "logical": subscriptions.examine}[by]
+    with (
+        odd_source(oid, value) as source,
+        pytest.raises(Invalid, match=f"could not be examined: .*{re.escape(words)}") as refused,
+    ):
+        examine(source, Secret("x"))
+    assert refused.value.code == "SOURCE_UNREADABLE"
 
 
 @ANSWERS

@@ -32,6 +32,7 @@ _FETCHED, _LOADED = "fetched", "loaded"
 _EXAMINE_SECONDS = 20.0
 _MIB = 1024**2
 _MOST_CHARACTERS = 1000
+UNREADABLE = (psycopg.Error, ValueError, IndexError)  # what a session in a source raises for what it answered
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
 _SESSION = (
     "SET default_transaction_read_only = on",
@@ -139,7 +140,7 @@ def connected(source: SourceAddress, password: Secret) -> Iterator[tuple[psycopg
                 for statement in _SESSION:
                     connection.execute(statement.encode())
                 yield connection, name
-        except psycopg.Error as error:
+        except UNREADABLE as error:
             words = relay.problem or words_of(error)
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words) from error
 

@@ -21,7 +21,7 @@ from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sources.sources import words_of
+from ramet.backends.local.sources.sources import UNREADABLE, words_of
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, Connection
@@ -60,7 +60,7 @@ class LocalSubscriptions:
         try:
             with open_session(source, password, _EXAMINE_SECONDS) as connection:
                 return read_facts(connection)
-        except psycopg.Error as error:
+        except UNREADABLE as error:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words_of(error)) from error
 
     def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
