@@ -82,7 +82,10 @@ class Import:
         return {"received_bytes": through.received, "seconds": round(time.monotonic() - begun, 1)}
 
     def load(self, facts: SourceFacts, *, owners: bool) -> dict[str, Any]:
-        """Restore the dump; return the facts for the report. Raises Failed, or Unavailable when the server died."""
+        """Restore the dump; return the facts for the report. Raises Failed, or Unavailable when the server died.
+
+        The dump stays: until the facts are recorded, a crash makes this begin again.
+        """
         self.workplace.end_programs()
         begun, tables = time.monotonic(), _Counter("processing data for table")
         try:
@@ -98,11 +101,15 @@ class Import:
             if not postgres.is_ready(self.paths):
                 raise Unavailable("SERVER_KILLED", f"The server of service {self.paths.service_id} ended") from error
             raise
-        shutil.rmtree(self.directory / _DUMP)
         shown = [problem[:_PROBLEM_CHARACTERS] for problem in problems[:_MOST_PROBLEMS]]
         if len(problems) > _MOST_PROBLEMS:
             shown.append(f"and {len(problems) - _MOST_PROBLEMS} more")
         return {"tables": total, "problems": shown, "seconds": round(time.monotonic() - begun, 1)}
+
+    def remove_dump(self) -> None:
+        """Remove the dump, if it is there."""
+        dump = self.directory / _DUMP
+        shutil.rmtree(dump, ignore_errors=not dump.exists())
 
     def _restore(
         self, facts: SourceFacts, divided: contents.Contents, heard: Callable[[str], None], *, owners: bool

@@ -85,7 +85,10 @@ class LocalSources:
 
     def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Progress:
         work = Import(self.instances, server)
-        return self._watch(work, _LOADED, lambda: work.load(facts, owners=owners), timeout_seconds)
+        progress = self._watch(work, _LOADED, lambda: work.load(facts, owners=owners), timeout_seconds)
+        if progress.facts is not None:
+            work.remove_dump()
+        return progress
 
     def discard(self, service_id: str) -> None:
         paths = self.instances.paths(service_id)
