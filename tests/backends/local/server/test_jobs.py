@@ -129,6 +129,22 @@ def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Job
         assert failed.value.code == "LOAD_FAILED"
 
 
+def test_facts_and_errors_arrive_whole_in_any_language_and_texts_as_far_as_they_are_shown(
+    workers: tuple[Jobs, Jobs], place: Place
+) -> None:
+    one, paths = workers[0], place("a")
+    problems = ["нет прав" * 25, "権限がない" * 40] * 5
+    assert one.result_of(paths, "load", lambda: problems, PATIENCE_SECONDS, code="LOAD_FAILED") == problems
+
+    def refuse() -> None:
+        raise Failed("DUMP_FAILED", "pg_dump could not read it", "権" * 1500)
+
+    with pytest.raises(Failed) as failed:
+        one.result_of(paths, "dump", refuse, PATIENCE_SECONDS, code="LOAD_FAILED")
+    assert (failed.value.code, failed.value.details) == ("DUMP_FAILED", "権" * 1500)
+    assert one.run(paths, "read", lambda: "x" * 5000, PATIENCE_SECONDS) == "x" * 4000
+
+
 def test_a_job_under_way_has_no_facts_yet(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, paths = workers[0], place("a")
     assert one.result_of(paths, "load", work, 0, code="LOAD_FAILED") is None

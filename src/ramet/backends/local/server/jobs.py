@@ -23,7 +23,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.errors import Error, Failed, Unavailable
 
-_OUTCOME_CHARACTERS = 4000
+_TEXT_CHARACTERS = 4000
 _OUTCOME_SECONDS = 60.0
 _RANGE = struct.Struct("hhqqi4x")  # struct flock of fcntl(2)
 _Facts = TypeVar("_Facts")
@@ -50,25 +50,19 @@ class Jobs:
     def run(self, paths: ServicePaths, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
         """Start the job unless it is running in any process, and wait for at most `timeout_seconds`.
 
-        Returns what `work` returned, in this process or another; None while it is running or waits for a slot.
+        Returns the first 4000 characters of what `work` returned, in this process or another; None while it is running
+        or waits for a slot.
         """
-        found = _take_outcome(paths, name)
-        if found is not None:
-            return found
-        thread = self._begin(paths, name, work)
-        if thread is None:
-            return _take_outcome(paths, name)  # the job may have ended in between
-        thread.join(timeout_seconds)
-        return None if thread.is_alive() else _take_outcome(paths, name)
+        return self._run(paths, name, lambda: work()[:_TEXT_CHARACTERS], timeout_seconds)
 
     def result_of(
         self, paths: ServicePaths, name: str, work: Callable[[], _Facts], timeout_seconds: float, *, code: str
     ) -> _Facts | None:
-        """Run a job as `run` does; return the facts that its work returned (JSON), None while it is running.
+        """Run a job as `run` does; return the facts that its work returned (JSON, whole), None while it is running.
 
         Raises its error: Unavailable and Failed as they are, all others as Failed with `code`.
         """
-        outcome = self.run(paths, name, lambda: _encoded(work, code), timeout_seconds)
+        outcome = self._run(paths, name, lambda: _encoded(work, code), timeout_seconds)
         if outcome is None:
             return None
         try:
@@ -101,6 +95,16 @@ class Jobs:
         for outcome in paths.sockets.glob(_outcome("*")):
             outcome.unlink(missing_ok=True)
 
+    def _run(self, paths: ServicePaths, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
+        found = _take_outcome(paths, name)
+        if found is not None:
+            return found
+        thread = self._begin(paths, name, work)
+        if thread is None:
+            return _take_outcome(paths, name)  # the job may have ended in between
+        thread.join(timeout_seconds)
+        return None if thread.is_alive() else _take_outcome(paths, name)
+
     def _begin(self, paths: ServicePaths, name: str, work: Callable[[], str]) -> threading.Thread | None:
         key = (paths.service_id, name)
         with self._lock:
@@ -123,11 +127,11 @@ class Jobs:
                 outcome = work()
             except Exception as error:  # noqa: BLE001 - the edge of a thread: the result has the error
                 _log.info("%s of service %s failed: %s", name, paths.service_id, error)
-                outcome = f"{name} failed: {error}"
+                outcome = f"{name} failed: {error}"[:_TEXT_CHARACTERS]
             with self._lock:
                 if self._running.pop((paths.service_id, name), None) is threading.current_thread():
                     with contextlib.suppress(OSError):  # the service was removed
-                        files.write(paths.sockets / _outcome(name), outcome[:_OUTCOME_CHARACTERS])
+                        files.write(paths.sockets / _outcome(name), outcome)
 
     def _has_slot(self, stack: contextlib.ExitStack) -> bool:
         file = stack.enter_context(self.slots.open("a"))
@@ -154,7 +158,8 @@ def _encoded(work: Callable[[], object], code: str) -> str:
         return json.dumps({"facts": work()})
     except Error as error:
         kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
-        return json.dumps({"error": kind, "code": error.code, "message": error.message, "details": error.details})
+        message, details = error.message[:_TEXT_CHARACTERS], error.details[:_TEXT_CHARACTERS]
+        return json.dumps({"error": kind, "code": error.code, "message": message, "details": details})
     except psycopg.Error as error:
         return json.dumps({"error": "Failed", "code": code, "message": str(error).strip()[:1000], "details": ""})
 
