@@ -1,11 +1,14 @@
 """The relay hides channel binding from its clients, in whatever pieces the offer arrives."""
 
 import contextlib
+import fcntl
+import resource
 import socket
 import ssl
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +18,7 @@ import pytest
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.sources import relay, sources
-from ramet.backends.local.sources.relay import PORT, _Authentication, open_relay
+from ramet.backends.local.sources.relay import PORT, Relay, _Authentication, _pump, open_relay
 from ramet.backends.local.subscriptions.publisher import open_session
 from ramet.errors import Invalid
 from ramet.model.passwords import Secret
@@ -99,6 +102,32 @@ def test_a_session_in_a_source_ends_whatever_the_source_does_once_it_has_logged_
             open_session(address, Secret("x"), seconds) as session,
         ):
             session.execute("SELECT 1")
+
+
+def test_a_relay_whose_process_has_more_than_a_thousand_files_open_passes_bytes_on(tmp_path: Path) -> None:
+    relayed = Relay(SourceAddress("localhost", 1, "shop", "app", "disable"), tmp_path)
+    (client, near), (far, source) = socket.socketpair(), socket.socketpair()
+    with client, near, far, source, many_files(), numbered(near, 1100) as high_near, numbered(far, 1101) as high_far:
+        client.sendall(b"hello")
+        client.shutdown(socket.SHUT_WR)
+        _pump(relayed, high_near, high_far)
+        assert source.recv(100) == b"hello"
+        assert source.recv(100) == b""
+
+
+@contextlib.contextmanager
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def numbered(one: socket.socket, number: int) -> socket.socket:
+    """Return the same connection with at least this file descriptor."""
+    return socket.socket(fileno=fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, number))
 
 
 def test_a_client_that_speaks_after_the_session_tickets_of_tls_is_heard(tmp_path: Path) -> None:

@@ -154,16 +154,18 @@ def _begin_tls(source: SourceAddress, plain: socket.socket) -> socket.socket:
 
 def _pump(relay: Relay, client: socket.socket, server: socket.socket) -> None:
     """Pass bytes on in both directions until one side ends, in one thread: OpenSSL's connections belong to one."""
-    reply = _Authentication()
+    reply, poll = _Authentication(), select.poll()
+    for one in (client, server):
+        poll.register(one, select.POLLIN)
     with contextlib.suppress(OSError):
         while True:
-            ready = [server] if _has_more(server) else select.select([client, server], [], [])[0]
-            if client in ready:
+            ready = [server.fileno()] if _has_more(server) else [number for number, _ in poll.poll()]
+            if client.fileno() in ready:
                 chunk = client.recv(_CHUNK)
                 server.sendall(chunk)
                 if not chunk:
                     break
-            if server in ready:
+            if server.fileno() in ready:
                 received = _received(server)
                 if received is None:
                     continue
