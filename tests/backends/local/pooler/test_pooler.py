@@ -1,5 +1,6 @@
 """A real PgBouncer before a real server: who gets in, which pools there are, and how it lives on."""
 
+import errno
 import os
 import signal
 import socket
@@ -14,7 +15,8 @@ from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.pooler.pgbouncer import USERLIST, describe_pgbouncer, find_pgbouncer
+from ramet.backends.local.pooler import pooler
+from ramet.backends.local.pooler.pgbouncer import LOG, USERLIST, describe_pgbouncer, find_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.server.instances import Instances
@@ -199,6 +201,30 @@ def test_a_running_pooler_is_found_again_and_not_started_twice(pooled: Pooled) -
     again.start([pooled.server], pooled.port)
     assert again.serves(pooled.server.service_id)
     assert pooled.daemon.running() == pid
+
+
+def test_a_configuration_is_loaded_again_because_the_call_that_wrote_it_may_have_been_killed(pooled: Pooled) -> None:
+    log = pooled.daemon.home / LOG
+    before = log.read_text().count("got SIGHUP")
+    pooled.start()
+    eventually(lambda: log.read_text().count("got SIGHUP") > before)
+
+
+def test_a_configuration_is_written_after_the_passwords_so_that_a_killed_call_writes_both_again(
+    pooled: Pooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> str:
+        raise OSError(errno.ENOSPC, "no space")
+
+    configuration = pooled.daemon.home / "pgbouncer.ini"
+    configuration.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(pooler, "userlist", fail)
+        with pytest.raises(OSError, match="no space"):
+            pooled.start()
+    assert not configuration.exists()
+    pooled.start()
+    assert configuration.exists()
 
 
 def test_a_killed_pooler_is_started_again(pooled: Pooled) -> None:

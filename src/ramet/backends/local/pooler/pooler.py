@@ -58,7 +58,7 @@ class Poolers:
         check_database(self.instances.paths(server.service_id))
 
     def start(self, servers: Sequence[Server], port: int) -> None:
-        """Start the pooler of running servers, or reload its changed configuration; return when it accepts clients.
+        """Start the pooler of running servers, or reload its configuration; return when it accepts clients.
 
         May run again. Its files are in the directory of the first server, whose certificate it uses. Raises Failed,
         with its log, when it does not accept connections, Invalid when its database does not exist, and Unavailable
@@ -80,15 +80,15 @@ class Poolers:
             if not paths.data.exists():
                 raise Unavailable("SERVICE_GONE", f"Service {paths.service_id} is being deleted")
             text = pgbouncer_ini(pooling, program, daemon.home)
-            is_down, changed = daemon.running() is None, _written(daemon.home / _CONFIGURATION) != text
-            if is_down or changed:
-                files.write(daemon.home / _CONFIGURATION, text)
+            is_down = daemon.running() is None
+            if is_down or _written(daemon.home / _CONFIGURATION) != text:
                 files.write(daemon.home / USERLIST, userlist())
+                files.write(daemon.home / _CONFIGURATION, text)  # last: a call that was killed before writes both again
             if is_down:
                 _prune(daemon.home / LOG)
                 daemon.start([str(program.path), "-q", str(daemon.home / _CONFIGURATION)], account)
-            elif changed:
-                daemon.reload()
+            else:
+                daemon.reload()  # also an unchanged one: the call that wrote it may have been killed before its reload
         _await_answer(daemon, pooling)
 
     def serves(self, service_id: str) -> bool:
