@@ -52,7 +52,7 @@ class Bare:
     def serving(self, data: Path, settings: Sequence[str] = ()) -> Iterator[float]:
         """Run a server on a data directory; yield how many milliseconds its start took."""
         begun = time.perf_counter()
-        command = [self.program("postgres"), "-D", str(data), *arguments(self.sockets, settings)]
+        command = [self.program("postgres"), "-D", str(data), *self._arguments(settings)]
         with (data.parent / f"{data.name}.log").open("wb") as log:
             server = subprocess.Popen(
                 command, stdout=log, stderr=log, user=self.user, group=_group(self.user), start_new_session=True
@@ -64,23 +64,22 @@ class Bare:
             server.send_signal(signal.SIGINT)
             server.wait(120)
 
+    def _arguments(self, settings: Sequence[str]) -> list[str]:
+        """Return the settings of a bare server as arguments: the same size of buffers as a shared service has."""
+        own = (f"unix_socket_directories={self.sockets}", "listen_addresses=", f"port={self.port}")
+        return [part for setting in (*own, "shared_buffers=32MB", *settings) for part in ("-c", setting)]
+
     def _await(self, server: "subprocess.Popen[bytes]", data: Path) -> None:
         deadline = time.monotonic() + _SERVES_WITHIN_SECONDS
         while not _is_ready(data):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((data.parent / f"{data.name}.log").read_text()[-2000:])
             time.sleep(_LOOK_EVERY_SECONDS)
-        with psycopg.connect(host=str(self.sockets), port=_PORT, user="ramet", dbname="postgres") as connection:
+        with psycopg.connect(host=str(self.sockets), port=self.port, user="ramet", dbname="postgres") as connection:
             connection.execute("SELECT 1")
 
     def _run(self, command: Sequence[str]) -> None:
         subprocess.run(command, check=True, capture_output=True, user=self.user, group=_group(self.user), cwd="/")
-
-
-def arguments(sockets: Path, settings: Sequence[str]) -> list[str]:
-    """Return the settings of a bare server as arguments: the same size of buffers as a shared service has."""
-    usual = (f"unix_socket_directories={sockets}", "listen_addresses=", f"port={_PORT}", "shared_buffers=32MB")
-    return [part for setting in (*usual, *settings) for part in ("-c", setting)]
 
 
 @contextlib.contextmanager

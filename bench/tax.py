@@ -1,15 +1,18 @@
 """`tax`: what Ramet's guards and settings cost the statements of a tenant.
 
-The same statements run in turns in a service and in a server of the same version that initdb made, with checksums,
-whose only settings are the service's size of buffers and its certificate. Both are asked over TLS, by one client that
-does not wait for the disk. Ramet has ended by then: in the pauses of these turns it would take snapshots, and each is
-a checkpoint. The CPU time is that of all processes of the server, the archiver among them.
+The same statements run in turns in a service and in two servers of the same version that initdb made, with checksums,
+whose only settings are the service's size of buffers and its certificate: the second one shows by how much equal
+servers differ here. All are asked over TLS, by one client that does not wait for the disk. Ramet has ended by then: in
+the pauses of these turns it would take snapshots, and each is a checkpoint. The CPU time is that of all processes of
+the server, the archiver among them. A ratio is the median of those of the single turns.
 """
 
 import re
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle, islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +60,22 @@ class _Asked:
 
 
 def bench_tax(options: Options) -> Report:
-    """Transactions of a service and of a bare server, in turns."""
+    """Transactions of a service and of two bare servers, in turns."""
     report = Report("tax")
     report.notes.append("milliseconds of a thousand transactions, and of CPU time of the server for them")
     with instance(options.data, *options.drivers[:1] or ("auto",)) as running, bare() as means:
         made = running.api().create("shop").service
-        with _bare_twin(running, made, means) as twin:
-            servers = {"service": _Asked(made, running.paths(made["service_id"]).pid_file), "bare": twin}
+        twins = (_bare_twin(running, made, replace(means, port=means.port + number)) for number in (0, 1))
+        with next(twins) as bare_one, next(twins) as other_bare:
+            asked = _Asked(made, running.paths(made["service_id"]).pid_file)
+            servers = {"service": asked, "bare": bare_one, "other_bare": other_bare}
             size_mb = (options.sizes or (_SIZE_MB,))[0]
             for server in servers.values():
                 fill(means.programs, server.service, size_mb)
             running.kill()
             repeats = options.repeats or (_QUICK_REPEATS if options.quick else _REPEATS)
             for workload, arguments in _workloads(options.data).items():
-                turns = (sorted(servers, reverse=turn % 2 == 0) for turn in range(repeats))
+                turns = islice(cycle(permutations(servers)), repeats)
                 rounds = [{name: _measure(means.programs, servers[name], arguments) for name in turn} for turn in turns]
                 _compare(report, workload, rounds, size_mb)
     return report
@@ -78,9 +83,10 @@ def bench_tax(options: Options) -> Report:
 
 def _compare(report: Report, workload: str, rounds: Sequence[Mapping[str, tuple[float, float]]], size_mb: int) -> None:
     for index, measure in enumerate((workload, f"{workload}_cpu")):
-        for name in ("service", "bare"):
+        for name in rounds[0]:
             report.add(f"{measure}:{name}", size_mb, [one[name][index] for one in rounds])
-        report.ratio(f"{measure}_vs_bare", report.median(f"{measure}:service"), report.median(f"{measure}:bare"))
+        for ratio, name in ((f"{measure}_vs_bare", "service"), (f"{measure}_of_equal_servers", "other_bare")):
+            report.ratio(ratio, statistics.median(one[name][index] / one["bare"][index] for one in rounds), 1.0)
 
 
 def _workloads(root: Path) -> Mapping[str, list[str]]:
@@ -119,7 +125,7 @@ def _bare_twin(running: Instance, service: Mapping[str, Any], means: Bare) -> It
         f"ssl_cert_file={tls / 'server.crt'}",
         f"ssl_key_file={tls / 'server.key'}",
     ]
-    data = running.pool / "bare-twin"
+    data = running.pool / f"bare-{means.port}"
     means.initialize(data)
     with means.serving(data, settings):
         with psycopg.connect(
