@@ -2,6 +2,7 @@
 
 import stat
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -11,10 +12,12 @@ from ramet.configured import back_up_store, open_store
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed
+from ramet.model.life_span import LifeSpan
 from ramet.settings import load_settings, make_data_dir
 from ramet.store import consistency, services
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
+from ramet.store.warm_forks import unclaimed_forks
 from tests.api.world import open_world
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -73,12 +76,44 @@ def test_a_backup_knows_no_operation_that_was_under_way(tmp_path: Path) -> None:
         assert world.look(fork)["status"] == "READY"
 
 
+def test_in_a_backup_no_service_expires_and_no_fork_waits_to_be_given_away(tmp_path: Path) -> None:
+    """Both may have become somebody's for good when the backup is put in place."""
+    for world in open_world(tmp_path):
+        shop, warm = world.ready(), world.ready(name="warm")
+        mark(world.store, shop["service_id"], warm["service_id"])
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
+        copy = Store.open(f"sqlite:///{tmp_path}/copy.db")
+        check_forgotten(copy, warm["service_id"])
+        with copy.read() as tx:
+            assert consistency.contradictions(tx) == []
+            assert consistency.owners(tx).living == {shop["service_id"]}
+        copy.close()
+
+
+def mark(store: Store, expiring: str, warm: str) -> None:
+    """Let one service expire now, and let the other one be a fork that waits to be given to somebody."""
+    span = services.life_span_column(LifeSpan(utc_now() - timedelta(hours=1), 60, announced_at=utc_now()))
+    with store.write() as tx:
+        services.update_service(tx, expiring, life_span=span)
+        services.update_service(tx, warm, unclaimed=True)
+
+
+def check_forgotten(store: Store, warm: str) -> None:
+    with store.read() as tx:
+        assert services.with_life_span(tx) == []
+        assert unclaimed_forks(tx) == []
+        found = services.get_service(tx, warm)
+    assert found is not None
+    assert found.failure == "It waited to be given to somebody when the store was backed up"
+
+
 @pytest.mark.servers
 def test_the_statements_of_the_page_end_what_was_under_way_in_a_dump(postgresql_url: str, tmp_path: Path) -> None:
     statements = (DOCS / "backup.md").read_text().partition("```sql\n")[2].partition("```")[0]
     for world in open_world(tmp_path, postgresql_url):
-        shop, old = world.ready(), world.ready(name="old")
+        shop, old, warm = world.ready(), world.ready(name="old"), world.ready(name="warm")
         fork = world.fork(shop)
+        mark(world.store, shop["service_id"], warm["service_id"])
         world.delete(world.path(old["service_id"]))
         with psycopg.connect(postgresql_url.replace("+psycopg", ""), autocommit=True) as administrator:
             administrator.execute(statements)
@@ -90,6 +125,7 @@ def test_the_statements_of_the_page_end_what_was_under_way_in_a_dump(postgresql_
             made = services.get_service(tx, fork["service_id"])
         assert made is not None
         assert made.failure == "It was under way when the store was backed up"
+        check_forgotten(world.store, warm["service_id"])
 
 
 def test_a_backup_never_overwrites(tmp_path: Path) -> None:

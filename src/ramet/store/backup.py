@@ -1,7 +1,8 @@
 """A copy of a store in a SQLite file as of one point in time, made while others write to it.
 
-The copy knows no operation that was under way. When it is put in place of a lost store, such an operation has long
-ended on the host: to go on with a fork would overwrite what clients have written to it since, to undo it remove that.
+When the copy is put in place of a lost store, what it says may be long past. So it knows no operation that was under
+way: to go on with a fork would overwrite what clients have written to it since, to undo it remove that. No fork waits
+in it to be given to somebody, for somebody may have it. No service expires, for its end may have been put off.
 """
 
 import os
@@ -14,15 +15,16 @@ import sqlalchemy as sa
 
 from ramet.errors import Failed
 from ramet.model.status import OperationStatus
-from ramet.store.tables import hold, operation, replica_set, service
+from ramet.store.tables import hold, operation, replica_set, service, snapshot
 
 DAMAGED = "STORE_DAMAGED"
 _FORGOTTEN = "It was under way when the store was backed up"
+_GIVEN = "It waited to be given to somebody when the store was backed up"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a store into a new private file without operations under way. Raises Failed when the copy is not whole."""
+    """Copy a store into a new private file, to be put in place later. Raises Failed when the copy is not whole."""
     try:
         faults = _copied(source, target)
     except sqlite3.DatabaseError as error:
@@ -35,7 +37,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
     if faults != ["ok"]:
         target.unlink()
         raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole", "; ".join(faults)[:400])
-    _forget_operations(target)
+    _forget_what_passes(target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -54,8 +56,8 @@ def _copied(source: Path, target: Path) -> list[str]:
         return [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
 
 
-def _forget_operations(copy: Path) -> None:
-    """End all operations in a copy of a store as failed; services that they were making are failed as well."""
+def _forget_what_passes(copy: Path) -> None:
+    """End all operations as failed, with the services that they were making, and warm forks; no service expires."""
     engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.NullPool)
     ended = {"failed_at": datetime.now(UTC), "failure": _FORGOTTEN}
     under_way = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
@@ -64,6 +66,11 @@ def _forget_operations(copy: Path) -> None:
             is_made = table.c.operation_id.is_not(None) & table.c.ready_at.is_(None) & table.c.failed_at.is_(None)
             tx.execute(table.update().where(is_made, table.c.deleted_at.is_(None)).values(**ended))
             tx.execute(table.update().values(operation_id=None))
+        is_warm = service.c.unclaimed.is_(True) & service.c.failed_at.is_(None) & service.c.deleted_at.is_(None)
+        tx.execute(service.update().where(is_warm).values(failed_at=ended["failed_at"], failure=_GIVEN))
+        failed = sa.select(service.c.id).where(service.c.failed_at.is_not(None))
+        tx.execute(snapshot.delete().where(snapshot.c.service_id.in_(failed)))
+        tx.execute(service.update().values(life_span=sa.null()))
         tx.execute(hold.delete())
         over = {"status": OperationStatus.FAILED.value, "finished_at": ended["failed_at"], "error": _FORGOTTEN}
         tx.execute(operation.update().where(under_way).values(**over))

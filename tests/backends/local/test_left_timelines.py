@@ -163,3 +163,23 @@ def test_an_exchange_that_is_undone_leaves_nothing_of_its_timeline_in_the_archiv
         assert gaps_of(backend, parent) == []
         for target, rows in ((before, [1]), (after, [1, 2])):
             assert rows_of(backend, fork(backend, parent, kept, target).server) == rows
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["snapshot", "record"])
+def test_a_time_after_an_exchange_is_refused_of_a_snapshot_from_before_it(
+    backend: LocalBackend, parent: Server, is_kept: bool
+) -> None:
+    """A store from a backup knows no snapshot from after the exchange."""
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    before = now()
+    append(backend, parent, 2)
+    _previous, first_id = restore(backend, parent, kept)
+    append(backend, parent, 3)
+    after = now()
+    if not is_kept:
+        backend.restore.delete_snapshot(parent.service_id, first_id)
+    with pytest.raises(Failed) as raised:
+        fork(backend, parent, kept, after)
+    assert raised.value.code == "SNAPSHOT_UNKNOWN"
+    assert rows_of(backend, fork(backend, parent, kept, before).server) == [1]

@@ -90,6 +90,7 @@ class RollForward:
         """
         base = snapshots.base_of(self.parent, self.snapshot_id)
         if self._has_left(base.facts.timeline):
+            self._check_left_later(base.facts.timeline)
             return self._of_earlier_timeline(base).into(data)
         bases = self._bases(base)
         reader = WalReader(self._source(bases, base), self.installation.program("pg_waldump"))
@@ -108,6 +109,22 @@ class RollForward:
         if self.extent is not None or self.is_standby or not self.parent.data.is_dir():
             return False
         return self._control_data().timeline != timeline
+
+    def _check_left_later(self, timeline: int) -> None:
+        """Refuse a target at which the parent's data was replaced already.
+
+        Its snapshots since are not known where the store is an earlier one, from a backup.
+        """
+        later = [one.facts for _, one in snapshots.in_wal_order(self.parent) if one.facts.timeline > timeline]
+        times = [facts.taken_at for facts in later]
+        left = min([*times, *filter(None, [timeline_ends.left_at(self.parent.archive, timeline)])], default=None)
+        if left is not None and left <= self.target:
+            raise Failed(
+                "SNAPSHOT_UNKNOWN",
+                f"The data of service {self.parent.service_id} was replaced at {rfc3339(left)}, and no snapshot between"
+                f" that and {rfc3339(self.target)} is known",
+                "Fork it as of an earlier time, or as of now. Was the store restored from a backup?",
+            )
 
     def _of_earlier_timeline(self, base: Base) -> "RollForward":
         """Return the same for a parent of which the archive has all WAL of that timeline: nobody writes any more.

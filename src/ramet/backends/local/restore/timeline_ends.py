@@ -6,6 +6,7 @@ archive records the last segment of the timeline, so that no recovery takes the 
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.local.host import files
@@ -28,13 +29,20 @@ from ramet.backends.local.wal.segment import (
     shown_lsn,
 )
 from ramet.errors import Failed
+from ramet.model.timestamps import parse_timestamp, rfc3339
 
 _log = logging.getLogger(__name__)
 
 
 def recorded(archive: Path, timeline: int) -> Segment | None:
     """Return the last segment of a timeline that was left; None when that was not recorded."""
-    return segment_named(files.read(_record(archive, timeline)).strip())
+    return segment_named(files.read(_record(archive, timeline)).partition("\n")[0].strip())
+
+
+def left_at(archive: Path, timeline: int) -> datetime | None:
+    """Return when a timeline was left: later times are not on it. None when that was not recorded."""
+    found = files.read(_record(archive, timeline)).partition("\n")[2].strip()
+    return parse_timestamp("time", found) if found else None
 
 
 def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldata: str) -> None:
@@ -48,7 +56,8 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldat
         return  # nothing can be restored from that timeline
     wal = before.data / WAL_DIRECTORY
     last = _last_segment(driver, wal, after.archive, bases[-1], control)
-    files.write(_record(after.archive, last.timeline), f"{last.name}\n", durable=True)
+    left = left_at(after.archive, last.timeline) or datetime.now(UTC)
+    files.write(_record(after.archive, last.timeline), f"{last.name}\n{rfc3339(left)}\n", durable=True)
     first, identifier = bases[0].segments[0], bases[0].system_identifier
     try:
         add_histories(wal, after.archive)
