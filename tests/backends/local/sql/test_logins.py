@@ -10,6 +10,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, logins
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
@@ -92,6 +93,37 @@ def test_a_login_that_is_over_or_came_with_a_fork_opens_nothing(place: Place) ->
     with pytest.raises(psycopg.OperationalError):
         place.open("ramet_login_other", other)
     place.logins.drop(place.server, ["ramet_login_over", "ramet_login_other"])
+
+
+def test_a_session_that_locks_its_own_role_ends_as_any_other(place: Place) -> None:
+    names = ["ramet_login_holds", "ramet_login_other"]
+    holder, other = (place.open(name, place.make(name)) for name in names)
+    with holder, other:
+        holder.execute("SET ROLE NONE")
+        holder.execute("BEGIN")
+        holder.execute("ALTER ROLE CURRENT_USER PASSWORD 'x'")
+        place.logins.drop(place.server, names)
+        for session in (holder, other):
+            with pytest.raises(psycopg.OperationalError):
+                session.execute("SELECT 1")
+
+
+def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
+    names = ["ramet_login_locked", "ramet_login_next"]
+    passwords = [place.make(name) for name in names]
+    sessions = [place.open(name, password) for name, password in zip(names, passwords, strict=True)]
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+        with platform.transaction():
+            platform.execute("ALTER ROLE ramet_login_locked CONNECTION LIMIT 1")
+            with pytest.raises(Unavailable, match="were not dropped yet"):
+                place.logins.drop(place.server, names)
+        for session in sessions:
+            with pytest.raises(psycopg.OperationalError):
+                session.execute("SELECT 1")
+            session.close()
+        with pytest.raises(psycopg.OperationalError):
+            place.open(names[1], passwords[1])
+    place.logins.drop(place.server, names)
 
 
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:

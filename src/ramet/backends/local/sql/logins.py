@@ -57,13 +57,14 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
 
 
 def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
-    with connections.connect(paths) as connection:
+    with connections.connect(paths, lock_timeout="1s") as connection:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
         if not found:
             return
-        for _, name in found:
-            connections.run(connection, "ALTER ROLE {} NOLOGIN", name)
+        refusals = [refusal for oid, name in found if (refusal := _disable(connection, oid, name))]
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
+        if refusals:
+            raise refusals[0]
         databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
     for database in databases:
         with connections.connect(paths, database, lock_timeout="1s") as inside, inside.transaction():
@@ -72,6 +73,19 @@ def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     with connections.connect(paths, lock_timeout="1s") as connection:
         for _, name in found:
             connections.run(connection, "DROP ROLE IF EXISTS {}", name)
+
+
+def _disable(connection: Connection, oid: int, name: str) -> psycopg.Error | None:
+    """Let a role not log in any more; return why that is not possible now.
+
+    Its sessions end before that: one that has changed its own role in a transaction locks the row that this changes.
+    """
+    try:
+        connection.execute(_END_SESSIONS, ([oid],))
+        connections.run(connection, "ALTER ROLE {} NOLOGIN", name)
+    except psycopg.Error as error:
+        return error
+    return None
 
 
 def disable_all(connection: Connection) -> None:
