@@ -40,6 +40,15 @@ def test_a_link_signs_in_once(visitor: Visitor) -> None:
     assert visitor.client.get("/console/").status_code == 303
 
 
+def test_a_link_works_no_longer_than_the_secret_that_it_was_made_with(visitor: Visitor) -> None:
+    first, second, world = visitor.link, visitor.link, visitor.world
+    for link, overlap_seconds, status in ((first, 60, 200), (second, 0, 401)):
+        world.runtime.projects.rotate_key(world.project.id, world.public_key, overlap_seconds, utc_now())
+        answer = visitor.client.get(link)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (status, status == 200)
+    assert "its secret was rotated" in answer.text
+
+
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/link"])
 def test_a_browser_that_disconnects_while_it_signs_in_is_no_fault(
     visitor: Visitor, path: str, caplog: pytest.LogCaptureFixture

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores import postgresql_server, postgresql_url, store, url
 from tests.worlds import World, make_world
+
+__all__ = ["postgresql_server", "postgresql_url", "store", "url"]
 
 
 @pytest.fixture

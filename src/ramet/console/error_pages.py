@@ -15,7 +15,18 @@ from ramet.console.auth.csrf import FORM_EXPIRED
 from ramet.console.context import CURRENT, AnyRequest, CurrentSession, SignedOut
 from ramet.console.rendering import htmx_redirect, page, redirect
 from ramet.control.services import get_service
-from ramet.errors import Error, Exhausted, Failed, Forbidden, Invalid, NotFound, TooLarge, Unavailable, WrongState
+from ramet.errors import (
+    Error,
+    Exhausted,
+    Failed,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    WrongState,
+)
 from ramet.ids import new_id
 from ramet.model.session import Session
 
@@ -25,12 +36,19 @@ _STATUSES: Mapping[type[Error], int] = {
     Invalid: 400,
     WrongState: 409,
     Exhausted: 409,
+    Unauthorized: 401,
     Forbidden: 403,
     NotFound: 404,
     TooLarge: 413,
     Unavailable: 503,
 }
-_TITLES = {404: "Not found", 403: "Not allowed", 409: "Not possible now", 503: "Temporarily unavailable"}
+_TITLES = {
+    401: "Not signed in",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible now",
+    503: "Temporarily unavailable",
+}
 _SENTENCES = {404: "There is no page at this address", 405: "This address does not accept this method"}
 
 

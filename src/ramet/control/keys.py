@@ -19,10 +19,10 @@ from ramet.model.keys import (
     KeyLimits,
     checked_limits,
     digest_secret,
-    ending,
     new_public_key,
     new_secret,
     opened,
+    reopened,
 )
 from ramet.model.names import check_name
 from ramet.model.passwords import Secret
@@ -150,14 +150,10 @@ class Keys:
                 )
             keys.revoke_key(tx, public_key, now)
 
-    def active_key(self, public_key: str, until: datetime | None = None) -> ApiKey:
-        """Return a key that opens its project, for who proved to have it before. Raises Unauthorized.
-
-        It expires at the latest when what was proven does.
-        """
+    def active_key(self, public_key: str) -> ApiKey:
+        """Return a key that opens its project, for whoever has the host. Raises Unauthorized."""
         with self.store.read() as tx:
-            found = keys.find_key(tx, public_key)
-        key = None if found is None else ending(found, until)
+            key = keys.find_key(tx, public_key)
         if key is None or not key.is_active(self.clock()):
             raise Unauthorized("UNAUTHORIZED", "The API key is revoked, or has expired", "Sign in with another one.")
         return key
@@ -201,6 +197,20 @@ class Keys:
                 keys.record_use(tx, key.public_key, now)
         except Error as error:
             _log.warning("the use of key %s was not recorded: %s", key.public_key, error)
+
+
+def present_key(tx: sa.Connection, proven: ApiKey, now: datetime, *, lock: bool = False) -> ApiKey:
+    """Return a key as it is now, for who proved to have it before. Raises Unauthorized.
+
+    It opens nothing any more when it was revoked, has expired, or was rotated so that the secret that was used is void.
+    """
+    found = keys.find_key(tx, proven.public_key, lock=lock)
+    key = None if found is None else reopened(found, proven)
+    if key is None or not key.is_active(now):
+        raise Unauthorized(
+            "UNAUTHORIZED", "The API key is revoked or has expired, or its secret was rotated", "Use another one."
+        )
+    return key
 
 
 def _find(tx: sa.Connection, project_id: str, public_key: str) -> ApiKey:

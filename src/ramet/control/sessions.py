@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from ramet.control.keys import present_key
 from ramet.model.keys import ApiKey
 from ramet.model.session import SESSION_LIFE, Session, digest_token, new_token
 from ramet.store import sessions
@@ -18,10 +19,11 @@ class Sessions:
     def begin(self, key: ApiKey, now: datetime) -> str:
         """Open a session for who proved to have a key, and return its token, which is kept nowhere.
 
-        It ends with the key, or with the secret that was used.
+        It ends with the key, or with the secret that was used. Raises Unauthorized when that has ended just now.
         """
         token, ends_at = new_token(), now + SESSION_LIFE
         with self.store.write() as tx:
+            key = present_key(tx, key, now, lock=True)  # a rotation ends the sessions that it finds
             sessions.delete_expired(tx, now)
             ends_at = ends_at if key.expires_at is None else min(ends_at, key.expires_at)
             sessions.insert_session(tx, digest_token(token), key.public_key, ends_at)

@@ -69,7 +69,7 @@ class ApiKey(Struct, frozen=True):
 def opened(key: ApiKey, secret: Secret, now: datetime) -> ApiKey | None:
     """Return a key that this secret opens now, else None; compares in constant time.
 
-    When the secret is the one before the last rotation, what is returned expires with that secret.
+    When the secret is the one before the last rotation, what is returned expires with that secret, and has its digest.
     """
     digest = digest_secret(secret)
     is_present = hmac.compare_digest(key.secret_digest, digest)
@@ -81,7 +81,19 @@ def opened(key: ApiKey, secret: Secret, now: datetime) -> ApiKey | None:
     until = key.previous_until
     if not is_previous or until is None or now >= until:
         return None
-    return ending(key, until)
+    return replace(ending(key, until), secret_digest=digest)
+
+
+def reopened(key: ApiKey, proven: ApiKey) -> ApiKey | None:
+    """Return a key as it is now for the secret that it was opened with before, as `opened` does.
+
+    None when it has been rotated since, so that this is not even the previous secret.
+    """
+    if proven.secret_digest == key.secret_digest:
+        return key
+    if proven.secret_digest != key.previous_digest:
+        return None
+    return replace(ending(key, key.previous_until), secret_digest=proven.secret_digest)
 
 
 def ending(key: ApiKey, until: datetime | None) -> ApiKey:

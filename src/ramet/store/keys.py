@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from ramet.model.keys import NO_KEY_LIMITS, ApiKey, KeyLimits
 from ramet.model.rights import Role
+from ramet.store.database import locking
 from ramet.store.tables import api_key
 
 _ROLES = {each.value: each for each in Role}
@@ -21,9 +22,9 @@ def insert_key(tx: sa.Connection, key: ApiKey) -> None:
     tx.execute(api_key.insert(), {**asdict(key), "role": key.role.value, "limits": limits_column(key.limits)})
 
 
-def find_key(tx: sa.Connection, public_key: str) -> ApiKey | None:
-    """Return a key, revoked or not, or None."""
-    row = tx.execute(_key_of, {"public_key": public_key}).one_or_none()
+def find_key(tx: sa.Connection, public_key: str, *, lock: bool = False) -> ApiKey | None:
+    """Return a key, revoked or not, or None. One that is locked is not changed before the transaction ends."""
+    row = tx.execute(locking(_key_of) if lock else _key_of, {"public_key": public_key}).one_or_none()
     return None if row is None else key_of(row)
 
 

@@ -81,10 +81,9 @@ def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Respon
             "This link was already used, or has expired. Run 'ramet console' for a new one, or sign in with a key."
         )
         return _form(_HOME, problem, status_code=410)
-    key = context.projects.active_key(proven.public_key, proven.expires_at)
-    acting.note_key(key.public_key, key.name, key.project_id)
+    acting.note_key(proven.public_key, proven.name, proven.project_id)
     acting.note(verb="signIn")
-    return _signed_in(request, context, key, _local(str(request.query_params.get("next", _HOME))))
+    return _signed_in(request, context, proven, _local(str(request.query_params.get("next", _HOME))))
 
 
 @post("/sign-out", operation="logout", sync_to_thread=True, status_code=303)
@@ -181,11 +180,13 @@ def _typed(form: FormMultiDict, name: str) -> str:
 def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_path: str) -> Response[str]:
     """Begin a session, and answer with a page that opens the next one. Sessions of other projects are kept.
 
+    Raises Unauthorized for a key that does not open its project any more.
+
     A redirect would not do: after a link on another site, browsers follow it without the SameSite=Strict cookie.
     """
     now = context.plane.clock()
-    others = _of_other_projects(request, context, key)
     token = context.sessions.begin(key, now)
+    others = _of_other_projects(request, context, key)
     answer = page("signed_in.html", next_path=next_path)
     set_sessions(request, answer, token, others, int(SESSION_LIFE.total_seconds()))
     if seen_sequence(request, key.project_id) is None:
