@@ -115,6 +115,19 @@ def test_a_login_in_a_service_that_is_deleted_counts_no_more(world: World) -> No
     _log_in(world, other)
 
 
+def test_a_login_that_ended_in_a_service_that_stopped_counts_no_more(world: World) -> None:
+    shop, other, duty = world.ready(), world.ready(name="other"), EndedLogins(world.plane)
+    for _ in range(MOST_OF_KEY):
+        _log_in(world, shop, ttl_seconds=60)
+    assert world.post(world.path(other["service_id"], "logins")).json()["code"] == "TOO_MANY_LOGINS"
+    world.post(world.path(shop["service_id"], "stop"))
+    world.work()
+    world.advance(timedelta(seconds=60))
+    duty.drop()
+    assert len(_there(world, shop)) == MOST_OF_KEY
+    _log_in(world, other)
+
+
 @pytest.mark.parametrize("seconds", [0, 59, 12 * 3600 + 1])
 def test_a_login_is_short(world: World, seconds: int) -> None:
     shop = world.ready()

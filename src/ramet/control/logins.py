@@ -120,10 +120,10 @@ def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int, *
 
 def _check_key(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:
     """Check again that the key is active: it may just have been revoked, and what it made been dropped."""
-    present = keys.find_key(tx, caller.public_key)
-    if present is None or not present.is_active(plane.clock()):
+    present, now = keys.find_key(tx, caller.public_key), plane.clock()
+    if present is None or not present.is_active(now):
         raise Unauthorized("UNAUTHORIZED", "The API key is revoked, or has expired", "Use another one.")
-    own = [one for one in logins.list_logins(tx) if one.public_key == caller.public_key]
+    own = [one for one in logins.list_logins(tx) if one.public_key == caller.public_key and now < one.expires_at]
     if len(own) >= MOST_OF_KEY:
         raise Exhausted(
             "TOO_MANY_LOGINS", f"Key {caller.public_key} has {MOST_OF_KEY} logins, the maximum", "Wait until one ends."
