@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.control.services import get_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
+from ramet.model.rights import Role
+from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.warm_forks import claims
 from ramet.warm_forks.claims import fork_services
@@ -52,6 +55,22 @@ def test_a_warm_fork_whose_server_has_just_died_is_given_to_nobody(warm: Warm) -
     warm.world.backend.crash(dead.id)
     assert warm.world.fork(warm.shop)["service_id"] == alive.id
     assert warm.world.fork(warm.shop)["status"] == "QUEUED"
+
+
+def test_a_warm_fork_is_not_given_to_a_key_that_is_revoked_just_before(
+    warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm.keep(1)
+    developer, is_serving = warm.world.with_key(Role.DEVELOPER), claims._is_serving
+
+    def interrupted(plane: Plane, fork: Service) -> bool:
+        warm.world.projects.revoke_key(developer.tenant.key.public_key, warm.world.clock())
+        return is_serving(plane, fork)
+
+    monkeypatch.setattr(claims, "_is_serving", interrupted)
+    path = developer.path(warm.shop["service_id"], "forkService")
+    assert developer.post(path, {"fork_strategy": "NOW"}).status_code == 401
+    assert len(warm.ids()) == 1
 
 
 def test_an_older_state_is_given_only_to_those_who_asked_for_one(warm: Warm) -> None:

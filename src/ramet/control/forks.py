@@ -15,7 +15,7 @@ from ramet.backends.interface.values import BaseBackup
 from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import NewIdentity, earlier_answer, new_identities, remember, replay
-from ramet.control.key_limits import check_request
+from ramet.control.key_limits import check_request, with_present_key
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import check_promoted, wrong_state
 from ramet.control.plane import Plane
@@ -78,6 +78,7 @@ def fork_services(
     plan = plan_fork(plane, project_id, service_id, request)
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
     with plane.change() as tx:
+        plane = with_present_key(plane, tx)
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
         if found := _all(replayed):
             return found

@@ -5,8 +5,10 @@ A forker may fork the parents that its key names, and its own forks; a fork of i
 
 from datetime import datetime, timedelta
 
+import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.keys import present_key
 from ramet.control.lookup import visible_service
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest, is_neutralized
@@ -17,6 +19,14 @@ from ramet.model.life_span import LifeSpan
 from ramet.model.rights import Role
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
+
+
+def with_present_key(plane: Plane, tx: sa.Connection) -> Plane:
+    """Return the context with the caller's key as it is now: what is examined before a transaction may take long.
+
+    Raises Unauthorized when it opens nothing any more.
+    """
+    return plane if plane.caller is None else plane.on_behalf_of(present_key(tx, plane.caller, plane.clock()))
 
 
 def as_parent_seen(plane: Plane, service_id: str) -> Plane:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.keys import present_key
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Error, Exhausted, Forbidden, NotFound, Unauthorized
@@ -48,7 +49,8 @@ def create_login(
         check_writable(service, "createLogin")
         if status_of(service) is not Status.READY:
             raise wrong_state(service, "createLogin", (Status.READY,))
-        _check_key(plane, tx, caller)
+        caller = present_key(tx, caller, plane.clock())
+        _check_number(plane, tx, caller)
         login = _login_of(plane, caller, service.id, ttl_seconds, read_only=read_only)
         logins.insert_login(tx, login)
     password = new_password()
@@ -118,11 +120,8 @@ def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int, *
     return Login(role, service_id, caller.public_key, read_only or caller.role is Role.VIEWER, now, ends_at)
 
 
-def _check_key(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:
-    """Check again that the key is active: it may just have been revoked, and what it made been dropped."""
-    present, now = keys.find_key(tx, caller.public_key), plane.clock()
-    if present is None or not present.is_active(now):
-        raise Unauthorized("UNAUTHORIZED", "The API key is revoked, or has expired", "Use another one.")
+def _check_number(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:
+    now = plane.clock()
     own = [one for one in logins.list_logins(tx) if one.public_key == caller.public_key and now < one.expires_at]
     if len(own) >= MOST_OF_KEY:
         raise Exhausted(

@@ -11,6 +11,7 @@ from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.admission import capacity_of, check_admission, wanted_for, wanted_to_resize, wanted_to_start
 from ramet.control.high_availability import checked_standbys
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.key_limits import with_present_key
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
     CHANGEABLE,
@@ -100,6 +101,7 @@ def accept_new(
     """Give a wanted service its id, port and password, and accept the procedure that creates it."""
     new, capacity = new_identity(plane, idempotency_key), capacity_of(plane)
     with plane.change() as tx:
+        plane = with_present_key(plane, tx)
         if (replayed := replay(plane, tx, project_id, idempotency_key, request)) is not None:
             return replayed
         (port,) = reserve_ports(plane, tx, new.free_ports)

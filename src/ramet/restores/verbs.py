@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from ramet.control.admission import Wanted, capacity_of, check_admission
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
+from ramet.control.key_limits import with_present_key
 from ramet.control.lookup import check_independent, check_not_restored, find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
@@ -194,6 +195,7 @@ def _accept(
     _check_source(service, plan)
     ports, capacity = free_ports(plane) if request.keeps else [], capacity_of(plane)
     with plane.change() as tx:
+        plane = with_present_key(plane, tx)
         if (earlier := _earlier(plane, tx, project_id, key, asked)) is not None:
             return earlier
         plan = recheck(plane, tx, plan, wanted)

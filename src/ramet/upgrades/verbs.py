@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.forks import plan_fork, recheck, state_of
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
+from ramet.control.key_limits import with_present_key
 from ramet.control.lookup import check_independent, find_service, no_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
@@ -83,6 +84,7 @@ def upgrade_service(
     plan = plan_fork(plane, project_id, service_id, wanted)
     new, report, capacity = new_identity(plane, idempotency_key), _first_report(facts, request), capacity_of(plane)
     with plane.change() as tx:
+        plane = with_present_key(plane, tx)
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
         plan = recheck(plane, tx, plan, wanted)

@@ -108,6 +108,7 @@ def claim_forks(
     if len(serving) < count:
         return None
     with plane.store.write() as tx:
+        plane = key_limits.with_present_key(plane, tx)
         if any(replay(plane, tx, project_id, key, known) for key in keys):
             return None
         claimed = _claim(plane, tx, parent, asked, serving, count)
