@@ -108,6 +108,24 @@ def test_a_session_that_locks_its_own_role_ends_as_any_other(place: Place) -> No
                 session.execute("SELECT 1")
 
 
+@pytest.mark.parametrize("savepoint", ["SELECT 1", "SAVEPOINT inner_one"])
+def test_a_prepared_transaction_that_changes_the_role_does_not_keep_it(place: Place, savepoint: str) -> None:
+    password = place.make("ramet_login_prepares")
+    with place.open("ramet_login_prepares", password) as session:
+        for gid, change in (("kept", "SELECT 1"), ("ended", "ALTER ROLE CURRENT_USER PASSWORD 'x'")):
+            for statement in ("SET ROLE NONE", "BEGIN", savepoint, change, f"PREPARE TRANSACTION '{gid}'"):
+                session.execute(statement.encode())
+        place.logins.drop(place.server, ["ramet_login_prepares"])
+        with pytest.raises(psycopg.OperationalError):
+            session.execute("SELECT 1")
+    with pytest.raises(psycopg.OperationalError):
+        place.open("ramet_login_prepares", password)
+    with place.open("tsdbadmin", place.password) as admin:
+        assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("kept",)]
+    with connections.connect(place.instances.paths(place.server.service_id), "tsdb") as platform:
+        platform.execute("ROLLBACK PREPARED 'kept'")
+
+
 def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
     names = ["ramet_login_locked", "ramet_login_next"]
     passwords = [place.make(name) for name in names]

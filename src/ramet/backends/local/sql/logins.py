@@ -5,20 +5,22 @@ What a role owns all the same goes to the admin when the role is dropped. The ri
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, ownership
+from ramet.backends.local.sql import connections, ownership, prepared_transactions
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
-from ramet.errors import Unavailable
+from ramet.errors import Error, Failed, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
 
 PREFIX = "ramet_login_"
 _MOST_CONNECTIONS = 20
 _FOUND = "SELECT oid, rolname FROM pg_roles WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname"
+_NO_LOGIN = "ALTER ROLE {} NOLOGIN"
 _IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = ANY(%s)"
 
@@ -50,7 +52,7 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     """End the sessions of roles, give what they own to the admin, and drop them. Raises Unavailable."""
     try:
         _drop(paths, roles)
-    except psycopg.Error as error:
+    except (psycopg.Error, Failed) as error:
         raise Unavailable(
             "ROLE_IN_USE", f"Roles {', '.join(roles)} of service {paths.service_id} were not dropped yet", str(error)
         ) from error
@@ -61,7 +63,7 @@ def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
         if not found:
             return
-        refusals = [refusal for oid, name in found if (refusal := _disable(connection, oid, name))]
+        refusals = [refusal for oid, name in found if (refusal := _disable(paths, connection, oid, name))]
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
         if refusals:
             raise refusals[0]
@@ -75,15 +77,22 @@ def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
             connections.run(connection, "DROP ROLE IF EXISTS {}", name)
 
 
-def _disable(connection: Connection, oid: int, name: str) -> psycopg.Error | None:
+def _disable(paths: ServicePaths, connection: Connection, oid: int, name: str) -> Exception | None:
     """Let a role not log in any more; return why that is not possible now.
 
     Its sessions end before that: one that has changed its own role in a transaction locks the row that this changes.
+    Such a transaction that is prepared does not end with its session, and is rolled back.
     """
     try:
         connection.execute(_END_SESSIONS, ([oid],))
-        connections.run(connection, "ALTER ROLE {} NOLOGIN", name)
-    except psycopg.Error as error:
+        with suppress(psycopg.errors.LockNotAvailable):
+            connections.run(connection, _NO_LOGIN, name)
+            return None
+        every = connections.databases(connection, with_templates=True)
+        held = prepared_transactions.changing_role(connection, oid)
+        prepared_transactions.roll_back(paths, connection, every, held)
+        connections.run(connection, _NO_LOGIN, name)
+    except (psycopg.Error, Error) as error:
         return error
     return None
 

@@ -26,6 +26,14 @@ SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.t
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
     AND l.locktype = 'relation' AND l.database = 0 AND l.mode <> 'AccessShareLock')
 """
+# What has changed the row of a role may be a savepoint, which has a later ID than its transaction and no lock any more.
+_CHANGING_ROLE = """
+WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
+SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
+JOIN pg_authid a ON a.oid = %s AND age(a.xmax) <= age(p.transaction)
+WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
+    AND l.relation = 'pg_authid'::regclass AND l.mode = 'RowExclusiveLock')
+"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,12 @@ def find(connection: Connection) -> list[Prepared]:
         return []
     shared = {name for (name,) in connection.execute(_SHARED).fetchall()}
     return [Prepared(oid, name, name in shared) for _, oid, name in sorted(found)]
+
+
+def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
+    """Return the prepared transactions that may have changed a role whose row is locked: they change roles."""
+    found = connection.execute(_CHANGING_ROLE, (role_oid,)).fetchall()
+    return [Prepared(oid, name, changes_shared=True) for oid, name in found]
 
 
 def roll_back(
