@@ -144,6 +144,13 @@ def test_an_answer_of_another_shape_is_an_error_and_no_crash() -> None:
     assert caught.value.code == "UNKNOWN_ANSWER"
 
 
+def test_a_service_that_only_a_proxy_does_not_know_is_not_taken_for_deleted() -> None:
+    transport = Answering(lambda *_: Answer(404, b"404 page not found"))
+    with Client("http://elsewhere", "p", "k", "s", transport=transport) as client, pytest.raises(ApiError) as caught:
+        client.wait_deleted("a123456789")
+    assert caught.value.code == "UNKNOWN_ANSWER"
+
+
 def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Client) -> None:
     ready = client.wait_ready(client.create_service("steady").service_id, 30)
     taken = client.create_checkpoint(ready.service_id, "good")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.client import ForkStrategy
+from ramet.client import ApiError, ForkStrategy
+from ramet.client.errors import UNKNOWN_ANSWER
 from ramet.kits.throwaway import throwaway_fork
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
@@ -106,6 +107,20 @@ def test_a_fork_that_is_deleted_by_another_is_no_error(
             client.delete_service(fork.service.service_id)
             client.wait_deleted(fork.service.service_id)
         assert caplog.messages == []
+
+
+def test_a_proxy_that_does_not_know_ramet_for_a_moment_has_not_deleted_the_fork(
+    world: World, parent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unknown(service_id: str) -> None:
+        raise ApiError(404, UNKNOWN_ANSWER, f"The server answered 404 for {service_id}")
+
+    with world.client() as client:
+        with throwaway_fork(client, client.get_service(parent)) as fork:
+            monkeypatch.setattr(client, "delete_service", unknown)
+        monkeypatch.undo()
+        client.delete_service(fork.service.service_id)
+    assert "was not deleted, and expires by itself" in caplog.text
 
 
 def test_the_restore_point_is_chosen_as_for_a_fork(terminal: Terminal, world: World, parent: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -39,8 +39,12 @@ class Over:
     """Sends requests to an application in this process; obeys ramet.client.transport.Transport."""
 
     http: TestClient[Any]
+    restarts: list[str]
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        if self.restarts and path.endswith(self.restarts[-1]):
+            self.restarts.pop()
+            return Answer(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
         answer = self.http.request(method, BASE_PATH + path, content=body, headers=dict(headers))
         return Answer(answer.status_code, answer.content, dict(answer.headers))
 
@@ -66,7 +70,8 @@ class Watched(Elsewhere):
 class Pair:
     """The Ramet `here`, and the one `there`; what is written in the service is received there as long as it streams.
 
-    `is_away`: nobody answers there. `streams`: the connection between the servers is up.
+    `is_away`: nobody answers there. `streams`: the connection between the servers is up. `restarts`: ends of paths, the
+    last one of which is answered next by a proxy, because the Ramet behind it restarts.
     """
 
     here: World
@@ -75,6 +80,7 @@ class Pair:
     moved: str = ""
     is_away: bool = False
     streams: bool = True
+    restarts: list[str] = field(default_factory=list)
 
     @contextmanager
     def open(self, address: Address) -> Iterator[Elsewhere]:
@@ -85,7 +91,7 @@ class Pair:
         self.receive()
         try:
             keys = (address.project_id, address.public_key, address.secret_key)
-            yield Watched(Client(address.url, *keys, transport=Over(self.http)), self)
+            yield Watched(Client(address.url, *keys, transport=Over(self.http, self.restarts)), self)
         except ApiError as error:
             raise as_of_procedure(error) from error
 

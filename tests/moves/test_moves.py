@@ -1,8 +1,6 @@
 """A service moves to another Ramet: with all of its rows, to one place at a time, and with what it had."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
@@ -23,17 +21,13 @@ from ramet.model.status import OperationStatus, Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.moves import procedure as steps
 from ramet.moves.destination import Belongings, Source
-from ramet.moves.verbs import Move, cancel_move, get_move
-from ramet.operations.procedure import Outcome, Procedure, Wait, Work
-from ramet.operations.worker import Worker
+from ramet.moves.verbs import cancel_move
+from ramet.operations.procedure import Procedure
 from ramet.store import operations
-from ramet.store.tables import hold, operation
+from ramet.store.tables import operation
 from tests import procedure_laws as laws
 from tests.moves.conftest import ROWS, URL, Pair, Watched
-
-
-def shown(pair: Pair, move_id: str) -> Move:
-    return get_move(pair.here.plane, pair.here.project.id, pair.moved, move_id)
+from tests.moves.moving import go_on, held_at, run, shown
 
 
 def test_a_service_is_at_the_other_ramet_with_its_rows_and_stays_here_paused(pair: Pair) -> None:
@@ -72,35 +66,6 @@ STEPS = (
     "check", "admit", "follow", "catch_up", "claim", "settle", "stop", "drain", "promote", "equip", "end",
 )  # fmt: skip
 DECIDED = ("promote", "equip", "end")  # a failure from here on finds the service there, or about to be
-Rewrite = Callable[[Procedure], Procedure]
-
-
-def run(pair: Pair, rewrite: Rewrite) -> Move:
-    """Move a service with the procedure rewritten, and see that it is at one place, with its rows, and nothing else."""
-    service = pair.service()
-    move_id = pair.request(service)
-    worker = Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", rewrite))
-    while True:
-        try:
-            pair.work(worker)
-            break
-        except laws.Crash:
-            with pair.here.store.write() as tx:
-                tx.execute(operation.update().values(run_at=0.0))
-    found, kept = shown(pair, move_id), pair.look()
-    (place,) = pair.places()
-    if place == "there":
-        assert pair.rows_there() == ROWS
-        assert (status_of(kept), kept.name) == (Status.PAUSED, found.kept_as)
-    else:
-        assert pair.copies() == []
-        assert pair.here.backend.values(service.id) == ROWS
-        assert (status_of(kept), kept.name) == (Status.READY, "shop")
-    assert kept.activity is None
-    assert pair.here.backend.volumes[service.id].copied_by is None
-    with pair.here.store.read() as tx:
-        assert not tx.execute(hold.select()).all()
-    return found
 
 
 def test_steps_that_run_twice_come_to_the_same_end(pair: Pair) -> None:
@@ -225,31 +190,6 @@ def test_the_keys_are_gone_when_a_move_is_called_off(pair: Pair) -> None:
 def stored(pair: Pair, move_id: str) -> str:
     with pair.here.store.read() as tx:
         return repr(tx.execute(operation.select().where(operation.c.id == move_id)).one())
-
-
-def held_at(pair: Pair, step: str) -> tuple[str, list[bool]]:
-    """Begin a move that goes no further than before a step, until the list is emptied."""
-    blocked = [True]
-
-    def rewrite(one: Procedure) -> Procedure:
-        run_step = one.steps[step]
-
-        def wait(work: Work[Any]) -> Outcome:
-            return Wait(5.0, "held by the test") if blocked else run_step(work)
-
-        return replace(one, steps={**one.steps, step: wait})
-
-    move_id = pair.request(pair.service())
-    pair.here.worker = Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", rewrite))
-    pair.work()
-    return move_id, blocked
-
-
-def go_on(pair: Pair, blocked: list[bool], seconds: float = 10.0) -> None:
-    blocked.clear()
-    with pair.here.store.write() as tx:
-        tx.execute(operation.update().where(operation.c.worker.is_(None)).values(run_at=0.0))
-    pair.here.worker.run_until_idle(limit_seconds=seconds)
 
 
 @pytest.mark.parametrize("step", ["follow", "stop", "drain"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from ramet.client import ApiError, Client, Keeping
-from ramet.client.errors import TimedOut
+from ramet.client.errors import UNKNOWN_ANSWER, TimedOut, is_absence
 from ramet.client.http_connection import Limits
 from ramet.client.transport import HttpTransport
 from ramet.errors import Error, Failed, Unavailable
@@ -21,7 +21,6 @@ from ramet.model.wal_level import WalLevel
 from ramet.moves.destination import Address, Belongings, Seen, Source
 
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-_NOT_FOUND = 404
 _TIMEOUT_SECONDS = 30.0
 # A step that waits holds one of few threads, and whoever names the other Ramet may have made it.
 _LIMITS = Limits(seconds=60.0, size_bytes=16 * 1024**2)
@@ -60,7 +59,7 @@ class Elsewhere:
         try:
             found = self.client.get_service(service_id)
         except ApiError as error:
-            if error.status == _NOT_FOUND:
+            if is_absence(error):
                 return None
             raise
         following, reason = found.metadata.following, found.metadata.status_reason
@@ -85,7 +84,7 @@ class Elsewhere:
             try:
                 give()
             except ApiError as error:
-                if error.status in _PASSING:
+                if _is_passing(error):
                     raise
                 notes.append(f"It has no {what} there: {error}")
         return notes
@@ -154,6 +153,11 @@ def open_elsewhere(address: Address) -> Iterator[Elsewhere]:
 
 def as_of_procedure(error: ApiError | TimedOut) -> Error:
     """Return an error of the client as procedures know it: one that repeating cannot help, or one that passes."""
-    if isinstance(error, TimedOut) or error.status in _PASSING:
+    if isinstance(error, TimedOut) or _is_passing(error):
         return Unavailable(error.code, error.message, error.details)
     return Failed(error.code, f"The other Ramet refuses: {error.message}", error.details)
+
+
+def _is_passing(error: ApiError) -> bool:
+    """Tell whether repeating may help. A page of a proxy, whatever its status, says nothing of the Ramet behind it."""
+    return error.status in _PASSING or error.code == UNKNOWN_ANSWER

@@ -2,6 +2,8 @@
 
 from ramet.errors import Error
 
+UNKNOWN_ANSWER = "UNKNOWN_ANSWER"  # the code of what Ramet does not send: a page of a proxy, for example
+
 
 class ApiError(Error):
     """The server refused a request: `status` is that of HTTP, the rest is the server's error."""
@@ -17,3 +19,8 @@ class TimedOut(Error):
 
 class WaitFailed(Error):
     """A service reached another status than the awaited one."""
+
+
+def is_absence(error: Error) -> bool:
+    """Tell whether Ramet says that it has no such service. A proxy also answers 404, while Ramet restarts behind it."""
+    return isinstance(error, ApiError) and (error.status, error.code) == (404, "SERVICE_NOT_FOUND")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ramet.api import schemas
 from ramet.api.schemas.services import Service
 from ramet.client.connection import Connection
-from ramet.client.errors import ApiError, TimedOut, WaitFailed
+from ramet.client.errors import ApiError, TimedOut, WaitFailed, is_absence
 from ramet.client.polling import poll
 from ramet.errors import Error
 from ramet.model.status import Status
@@ -44,7 +44,7 @@ class Waiting(Connection):
         try:
             self._wait(service_id, Status.DELETED, timeout_seconds, seen)
         except ApiError as error:
-            if error.status != 404:
+            if not is_absence(error):
                 raise
 
     def wait_snapshot(

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import Parent
-from ramet.client import ApiError, Client, ForkStrategy, Keeping
+from ramet.client import Client, ForkStrategy, Keeping
+from ramet.client.errors import is_absence
 from ramet.endpoints import ADMIN, DATABASE, ssl_mode
 from ramet.errors import Error, Failed
 from ramet.model.names import suffixed
 
 OUTLIVES_SECONDS = 600
 _RENEWALS = 4
-_NOT_FOUND = 404
 _log = logging.getLogger(__name__)
 
 
@@ -106,5 +106,5 @@ def _delete(client: Client, fork: Service) -> None:
     try:
         client.delete_service(fork.service_id)
     except Error as error:
-        if not (isinstance(error, ApiError) and error.status == _NOT_FOUND):
+        if not is_absence(error):
             _log.warning("%s was not deleted, and expires by itself: %s", fork.name, error)
