@@ -84,6 +84,20 @@ def test_another_ramet_holds_no_step_up_whatever_it_sends(
             opened.look("abcdefghij")
 
 
+@pytest.mark.parametrize("status", [b"200 OK", b"403 Forbidden", b"404 Not Found", b"502 Bad Gateway"])
+@pytest.mark.parametrize("content", [b"inside the network", b'{"status": "inside the network"}'])
+def test_what_another_server_than_ramet_sends_is_no_part_of_the_error(status: bytes, content: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(content), content))
+
+    with server(answer) as address:
+        there = Address(address, "project", "public", Secret("secret"))
+        with pytest.raises(Unavailable) as caught, elsewhere.open_elsewhere(there) as opened:
+            opened.look("abcdefghij")
+    assert (caught.value.code, "inside" in str(caught.value)) == ("UNKNOWN_ANSWER", False)
+
+
 def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
     with server(answer_once, answer_once) as address, closing(HttpTransport(address, 30)) as transport:
         for _ in range(2):

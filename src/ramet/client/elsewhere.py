@@ -152,7 +152,12 @@ def open_elsewhere(address: Address) -> Iterator[Elsewhere]:
 
 
 def as_of_procedure(error: ApiError | TimedOut) -> Error:
-    """Return an error of the client as procedures know it: one that repeating cannot help, or one that passes."""
+    """Return an error of the client as procedures know it: one that repeating cannot help, or one that passes.
+
+    A move shows it to whoever named the address: what something else than a Ramet sent there is no part of it.
+    """
+    if error.code == UNKNOWN_ANSWER:
+        return Unavailable(error.code, error.message, "It is no answer of a Ramet: check the address.")
     if isinstance(error, TimedOut) or _is_passing(error):
         return Unavailable(error.code, error.message, error.details)
     return Failed(error.code, f"The other Ramet refuses: {error.message}", error.details)
