@@ -1,5 +1,6 @@
 """One project through one API key: sending requests, reading answers, and turning refusals into errors."""
 
+import os
 import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +13,14 @@ import msgspec
 from ramet.api.schemas.shared import ErrorBody
 from ramet.client.errors import ApiError, TimedOut
 from ramet.client.http_connection import Answer
+from ramet.client.polling import poll
 from ramet.client.transport import HttpTransport, Transport, checked_address
-from ramet.errors import Invalid, Unavailable
+from ramet.errors import Error, Invalid, Unavailable
 from ramet.model.secret import Secret
 
 _LONGEST_WAIT_SECONDS = 20
+_REPEATED_WITHIN_SECONDS = 10.0
+_MAY_EXIST = "The request may have been accepted: see 'ramet service list' before you send it again."
 _NEXT = r'<([^>]*)>; *rel="?next'
 _Answer = TypeVar("_Answer")
 
@@ -80,6 +84,26 @@ class Connection:
         """Send a request, and return its answer in this shape. Raises as `send` does."""
         return self._decoded(self.send(method, path, body, idempotency_key, wait_seconds), shape)
 
+    def make(
+        self, path: str, shape: type[_Answer], body: Mapping[str, object], idempotency_key: str | None = None
+    ) -> _Answer:
+        """Request new services, whose passwords are in the answer only; repeat that where the answer is lost.
+
+        A random key leads the repetition to the services that the first request has made. A caller
+        with an `idempotency_key` repeats the request itself. Raises as `send` does.
+        """
+        key = os.urandom(16).hex() if idempotency_key is None else idempotency_key
+        try:
+            return self.call("POST", path, shape, body, key)
+        except Error as error:
+            if idempotency_key is not None or not _is_lost(error):
+                raise
+            late = TimedOut("TIMED_OUT", error.message, _MAY_EXIST)
+        try:
+            return poll(lambda: self.call("POST", path, shape, body, key), _REPEATED_WITHIN_SECONDS, lambda: late)
+        except TimedOut as error:
+            raise TimedOut(error.code, error.message, _MAY_EXIST) from error
+
     def pages(self, path: str, shape: type[_Answer]) -> Iterator[_Answer]:
         """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `send` does."""
         following: str | None = path
@@ -137,6 +161,14 @@ class Connection:
                 raise Invalid("BAD_IDEMPOTENCY_KEY", message, "Use letters, digits and punctuation of ASCII.")
             headers["Idempotency-Key"] = idempotency_key
         return headers
+
+
+def _is_lost(error: Error) -> bool:
+    """Tell whether the server may have accepted a request whose answer did not arrive."""
+    if isinstance(error, ApiError):  # a proxy answers so when the server behind it does not
+        return error.code == "UNKNOWN_ANSWER" and error.status in (502, 504)
+    cause = error.__cause__
+    return isinstance(cause, TimeoutError | ConnectionError) and not isinstance(cause, ConnectionRefusedError)
 
 
 def _remedy(error: Exception) -> str:

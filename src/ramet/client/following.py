@@ -46,7 +46,7 @@ class Followers(Connection):
             **given(service_type=service_type),
             **kept_fields(keeping),
         }
-        return self.call("POST", self.project_path("followers"), Service, body, idempotency_key)
+        return self.make(self.project_path("followers"), Service, body, idempotency_key)
 
     def plan_follow(
         self, name: str, source_url: str, source_password: Secret | str, **fields: str | int | None

@@ -52,7 +52,7 @@ class Forks(Connection):
         )
         fields |= kept_fields(keeping)
         body = {"fork_strategy": strategy, "environment_tag": environment, **fields}
-        return self.call("POST", self.path(service_id, "forkService"), Service, body, idempotency_key)
+        return self.make(self.path(service_id, "forkService"), Service, body, idempotency_key)
 
     def fork_services(
         self,
@@ -68,7 +68,7 @@ class Forks(Connection):
         """Ask for several forks, or none, with these fields of a request for one; each has its own password."""
         chosen = {**given(**fields), **kept_fields(keeping), "count": count}
         body = {"fork_strategy": strategy, "environment_tag": environment, **chosen}
-        return self.call("POST", self.path(service_id, "forkServices"), list[Service], body, idempotency_key)
+        return self.make(self.path(service_id, "forkServices"), list[Service], body, idempotency_key)
 
     def fork_report(self, service_id: str) -> schemas.forks.ForkReport:
         """Return what a READY fork contains."""

@@ -44,7 +44,7 @@ class Imports(Connection):
         )
         kept = kept_fields(keeping)
         body = {**source_fields(name, source_url, source_password), "environment_tag": environment, **fields, **kept}
-        return self.call("POST", self.project_path("imports"), Service, body, idempotency_key)
+        return self.make(self.project_path("imports"), Service, body, idempotency_key)
 
     def plan_import(
         self, name: str, source_url: str, source_password: Secret | str, **fields: str | int | None

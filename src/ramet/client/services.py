@@ -51,7 +51,7 @@ class Services(Connection):
         chosen = given(cpu_millis=cpu_millis, memory_gbs=memory_gbs, wal_level=wal_level, pg_major=pg_major)
         chosen |= kept_fields(keeping)
         body = {"name": name, "service_type": service_type, "environment_tag": environment, **chosen}
-        return self.call("POST", self.path(), Service, body, idempotency_key)
+        return self.make(self.path(), Service, body, idempotency_key)
 
     def start_service(self, service_id: str) -> Service:
         """Ask for a paused service to be resumed."""
