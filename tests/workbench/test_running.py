@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.waiting import BOUND_SECONDS
 from ramet.errors import Exhausted, WrongState
 from ramet.workbench.running import Desk
 
@@ -18,40 +19,71 @@ class _Session:
         self.cancelled += 1
 
 
-def test_a_key_has_three_statements_at_a_time_and_all_have_eight() -> None:
+def test_a_key_has_three_statements_at_a_time_a_project_four_and_all_have_eight() -> None:
     desk = Desk()
+
+    def begin(project_id: str, owner: str) -> None:
+        stack.enter_context(desk.running(project_id, owner, f"{len(desk._running)}", once=False))
+
     with ExitStack() as stack:
-        for number in range(8):
-            stack.enter_context(desk.running(f"key {number // 3}", str(number), once=False))
-        with pytest.raises(Exhausted, match="3 of your statements and 8 of all"):
-            stack.enter_context(desk.running("key 0", "more", once=False))
-        with pytest.raises(Exhausted, match="0 of your statements and 8 of all"):
-            stack.enter_context(desk.running("key 9", "more", once=False))
-    with desk.running("key 0", "more", once=False):
-        pass
+        for _ in range(3):
+            begin("shop", "key 0")
+        with pytest.raises(Exhausted, match="3 of your statements, 4 of your project's or 8 of all are running"):
+            begin("shop", "key 0")
+        begin("shop", "key 1")
+        with pytest.raises(Exhausted, match="4 of your project's"):
+            begin("shop", "key 1")
+        for number in range(4):
+            begin("blog", f"key {2 + number // 2}")
+        with pytest.raises(Exhausted, match="8 of all"):
+            begin("wiki", "key 9")
+    with ExitStack() as stack:
+        for _ in range(3):
+            begin("shop", "key 0")
+
+
+def test_of_those_who_cancel_a_statement_only_one_waits() -> None:
+    desk = Desk()
+
+    class Stubborn(_Session):
+        """Gets another request to cancel the statement while it is being cancelled."""
+
+        def cancel_safe(self, **_: object) -> None:
+            super().cancel_safe()
+            assert desk.cancel("key", "form") is running
+            assert not running.await_end(BOUND_SECONDS)
+
+    session = Stubborn()
+    with desk.running("project", "key", "form", once=False) as running:
+        running.begin_in(cast("Any", session))
+        running.cancel()
+        assert session.cancelled == 1
+        running.cancel()
+        assert session.cancelled == 2
+    assert running.await_end(0)
 
 
 def test_a_form_runs_once_where_it_writes_and_one_at_a_time_else() -> None:
     desk = Desk()
-    with desk.running("key", "form", once=False), pytest.raises(WrongState, match="sent before"):
-        desk.running("key", "form", once=False).__enter__()
-    with desk.running("key", "form", once=True):
+    with desk.running("project", "key", "form", once=False), pytest.raises(WrongState, match="sent before"):
+        desk.running("project", "key", "form", once=False).__enter__()
+    with desk.running("project", "key", "form", once=True):
         pass
     with pytest.raises(WrongState, match="sent before"):
-        desk.running("key", "form", once=True).__enter__()
-    with desk.running("another key", "form", once=True):
+        desk.running("project", "key", "form", once=True).__enter__()
+    with desk.running("project", "another key", "form", once=True):
         pass
 
 
 def test_a_statement_is_cancelled_by_its_owner_also_before_it_has_a_session() -> None:
     desk, session = Desk(), _Session()
-    with desk.running("key", "form", once=False) as running:
+    with desk.running("project", "key", "form", once=False) as running:
         running.begin_in(cast("Any", session))
         assert desk.cancel("another key", "form") is None
         assert desk.cancel("key", "form") is not None
         assert session.cancelled == 1
     assert desk.cancel("key", "form") is None
-    with desk.running("key", "form", once=False) as running:
+    with desk.running("project", "key", "form", once=False) as running:
         desk.cancel("key", "form")
         with pytest.raises(WrongState, match="before it began"):
             running.begin_in(cast("Any", session))

@@ -32,11 +32,12 @@ def test_an_endpoint_that_does_not_answer_is_named(place: Place) -> None:
 
 def test_no_more_sessions_are_opened_than_there_are_places(place: Place) -> None:
     workbench = Workbench()
-    while workbench.slots.acquire(blocking=False):
+    while workbench.slots.acquire(place.service.project_id):
         pass
-    with pytest.raises(Exhausted, match="sessions of the console are open"), workbench.session(place, Limits(1)):
+    assert workbench.slots.acquire("another project")
+    with pytest.raises(Exhausted, match="8 sessions of the console are open"), workbench.session(place, Limits(1)):
         pass
-    workbench.slots.release()
+    workbench.slots.release(place.service.project_id)
     with pytest.raises(Unavailable), workbench.session(place, Limits(1)):
         pass
-    assert workbench.slots.acquire(blocking=False)
+    assert workbench.slots.acquire(place.service.project_id)

@@ -55,6 +55,7 @@ from ramet.api.routes.upgrades import upgrades_router
 from ramet.api.routes.vpcs import vpcs_router
 from ramet.api.routes.warm_forks import warm_forks_router
 from ramet.api.routes.webhooks import webhooks_router
+from ramet.api.threads import own_threads
 from ramet.control.listing import Listing
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
@@ -147,7 +148,7 @@ def create_app(
         request_max_body_size=LIMIT_BYTES,
         openapi_config=None,
         logging_config=None,
-        lifespan=list(lifespan),
+        lifespan=[own_threads, *lifespan],
     )
     application.observers = observers
     application.heads_below = BASE_PATH

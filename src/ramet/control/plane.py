@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from ramet import acting
 from ramet.backends.interface.backend import Backend
 from ramet.control.placement import Placement
+from ramet.control.slots import Slots
 from ramet.model.keys import ApiKey
 from ramet.model.restore_window import RestoreSettings
 from ramet.model.service import Service
@@ -46,6 +47,7 @@ class Plane:
     are of; "" where there is no such one. `give_way` is asked in a transaction for which the host lacks room for so
     many servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that
     are nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
+    `examinations` are those of sources, for which requests wait.
     """
 
     store: Store
@@ -60,6 +62,7 @@ class Plane:
     give_way: Callable[[sa.Connection, int, int], Yielded] = nobody_gives_way
     sees_unclaimed: bool = False
     standby_sources: tuple[str, ...] | None = None
+    examinations: Slots = field(default_factory=lambda: Slots(8, 3), repr=False)
 
     def on_behalf_of(self, key: ApiKey | None) -> "Plane":
         """Return the context for the requests of a key."""

@@ -14,6 +14,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted
 from ramet.control.services import accept_new, checked_request
+from ramet.control.slots import examining
 from ramet.endpoints import DATABASE
 from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
@@ -73,9 +74,11 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     check_source_password(request.password)
     _check_replication(request)
     if request.method is FollowMethod.LOGICAL:
-        return FollowPlan(source, *plan_logical(plane, source, request.password, wanted, request.create.pg_major))
+        with examining(plane.examinations, project_id):
+            return FollowPlan(source, *plan_logical(plane, source, request.password, wanted, request.create.pg_major))
     _check_is_trusted(plane, source)
-    facts, host = plane.backend.followers.examine(source, request.password, request.archive)
+    with examining(plane.examinations, project_id):
+        facts, host = plane.backend.followers.examine(source, request.password, request.archive)
     findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot, pg_major=request.create.pg_major)
     if host.has_version:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))

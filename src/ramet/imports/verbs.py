@@ -12,6 +12,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host
 from ramet.control.requests import Accepted, CreateRequest
 from ramet.control.services import accept_new, checked_request, get_service_including_deleted
+from ramet.control.slots import examining
 from ramet.errors import Invalid, NotFound
 from ramet.ids import new_id
 from ramet.imports.findings import Finding, refuse
@@ -84,7 +85,9 @@ def plan_import(plane: Plane, project_id: str, request: ImportRequest) -> Import
     wanted = checked_request(plane, project_id, request.create)
     check_source_password(request.password)
     create = request.create
-    facts, destination = plane.backend.sources.examine(source, request.password, create.service_type, create.pg_major)
+    with examining(plane.examinations, project_id):
+        examine = plane.backend.sources.examine
+        facts, destination = examine(source, request.password, create.service_type, create.pg_major)
     findings = judge(facts, destination, owners=request.owners, pg_major=create.pg_major)
     if destination.pg_major is not None:
         host = endpoint_host(plane, destination.pg_major)

@@ -197,7 +197,7 @@ def _sqlite(url: str) -> sa.Engine:
         url,
         poolclass=QueuePool,
         pool_size=20,
-        max_overflow=20,
+        max_overflow=40,
         connect_args={"timeout": BUSY_SECONDS},
         **_COMMON,
     )

@@ -56,8 +56,9 @@ class BoundedConnection(psycopg.Connection[Any]):
 def bounded_engine(url: str, **options: Any) -> sa.Engine:
     """Return an engine whose connections have time limits, and are checked before each use."""
     arguments = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": int(STATEMENT_SECONDS * 1000)}
+    # More than threads of HTTP: its event loop reads the store, too, and must not wait for transactions in these.
     engine = sa.create_engine(
-        url, pool_size=10, max_overflow=20, pool_timeout=_POOL_SECONDS, connect_args=arguments, **options
+        url, pool_size=10, max_overflow=50, pool_timeout=_POOL_SECONDS, connect_args=arguments, **options
     )
 
     @sa.event.listens_for(engine, "do_connect")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from ramet.control.slots import Slots
 from ramet.errors import Exhausted, WrongState
 
-_MOST, _MOST_OF_OWNER = 8, 3
+_MOST_OF_OWNER = 3
 _MOST_SPENT = 10_000
 
 
@@ -22,6 +23,7 @@ class Running:
     is_cancelled: bool = False
     has_succeeded: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
+    _cancelling: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_in(self, session: psycopg.Connection) -> None:
         """Say in which session it runs. Raises WrongState if it was cancelled before."""
@@ -30,27 +32,44 @@ class Running:
             raise WrongState("STATEMENT_CANCELLED", "The statement was cancelled before it began")
 
     def cancel(self) -> None:
-        """Ask the server to cancel it."""
+        """Ask the server to cancel it, unless another request is about to cancel it."""
         self.is_cancelled = True
-        if self.session is not None:
-            with suppress(psycopg.Error):
-                self.session.cancel_safe(timeout=5)
+        with self._alone() as is_alone:
+            if is_alone and self.session is not None:
+                with suppress(psycopg.Error):
+                    self.session.cancel_safe(timeout=5)
+
+    def await_end(self, seconds: float) -> bool:
+        """Tell whether it has ended. Of the requests that cancel it only one waits for that."""
+        with self._alone() as is_alone:
+            return self.ended.wait(seconds) if is_alone else self.ended.is_set()
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Yield whether no other request cancels it: these hold threads, and it may catch its cancellation."""
+        is_alone = self._cancelling.acquire(blocking=False)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._cancelling.release()
 
 
 @dataclass(frozen=True)
 class Desk:
     """Statements by their owner, the public key of who is signed in, and the key of the form that sent them."""
 
+    slots: Slots = field(default_factory=lambda: Slots(8, 4), repr=False)
     _running: dict[tuple[str, str], Running] = field(default_factory=dict)
     _spent: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def running(self, owner: str, key: str, *, once: bool) -> Iterator[Running]:
+    def running(self, project_id: str, owner: str, key: str, *, once: bool) -> Iterator[Running]:
         """Let a statement run. Raises Exhausted, and WrongState for a form that ran, or runs already if `once`."""
         name, run = (owner, key), Running()
         with self._lock:
-            self._check(name, once=once)
+            self._begin(project_id, name, once=once)
             self._running[name] = run
         try:
             yield run
@@ -59,6 +78,7 @@ class Desk:
             run.ended.set()
             with self._lock:
                 self._running.pop(name, None)
+                self.slots.release(project_id)
 
     def cancel(self, owner: str, key: str) -> Running | None:
         """Cancel a statement, and return it if it was running."""
@@ -68,7 +88,7 @@ class Desk:
             run.cancel()
         return run
 
-    def _check(self, name: tuple[str, str], *, once: bool) -> None:
+    def _begin(self, project_id: str, name: tuple[str, str], *, once: bool) -> None:
         if name in self._running or (once and name in self._spent):
             raise WrongState(
                 "SENT_TWICE",
@@ -76,8 +96,11 @@ class Desk:
                 "Look what it did, then send this form to run it again.",
             )
         own = sum(1 for owner, _ in self._running if owner == name[0])
-        if own >= _MOST_OF_OWNER or len(self._running) >= _MOST:
-            wrong = f"{own} of your statements and {len(self._running)} of all are running, which is the maximum"
+        if own >= _MOST_OF_OWNER or not self.slots.acquire(project_id):
+            wrong = (
+                f"{_MOST_OF_OWNER} of your statements, {self.slots.most_of_project} of your project's or"
+                f" {self.slots.most} of all are running, which is the maximum"
+            )
             raise Exhausted("TOO_MANY_STATEMENTS", wrong, "Wait until one of them ends, or cancel it.")
         if once:
             self._spent[name] = None

@@ -1,7 +1,6 @@
 """Sessions in the databases of services, as a login of the key that is signed in: within limits of time and size."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ import psycopg
 from psycopg.abc import AdaptContext
 
 from ramet.control.plane import Plane
+from ramet.control.slots import Slots
 from ramet.endpoints import ADMIN, ssl_mode
 from ramet.errors import Error, Exhausted, NotFound, TooLarge, Unavailable
 from ramet.model.service import Service
@@ -18,7 +18,6 @@ from ramet.workbench.relay import Relay
 
 MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
-_MOST_SESSIONS = 16
 _NO_DATABASE = "3D000"
 _NO_DATABASE_TEXT = re.compile(r'FATAL: +database ".*" does not exist.*', re.DOTALL)
 _REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
@@ -56,7 +55,7 @@ class Workbench:
 
     logins: KeptLogins = field(default_factory=KeptLogins)
     connect: Callable[..., psycopg.Connection] = psycopg.connect
-    slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_MOST_SESSIONS), repr=False)
+    slots: Slots = field(default_factory=lambda: Slots(16, 8), repr=False)
 
     @contextmanager
     def session(
@@ -67,14 +66,16 @@ class Workbench:
         Raises Unavailable where there is none, Exhausted where there are too many, TooLarge and Unavailable when its
         limits end it, and psycopg's errors.
         """
-        if not self.slots.acquire(blocking=False):
-            wrong = f"{_MOST_SESSIONS} sessions of the console are open, which is the maximum"
+        project_id = place.service.project_id
+        if not self.slots.acquire(project_id):
+            own, most = self.slots.most_of_project, self.slots.most
+            wrong = f"{own} sessions of the console are open in the project, or {most} of all, which is the maximum"
             raise Exhausted("TOO_MANY_SESSIONS", wrong, "Try again when others have ended.")
         try:
             with self._bounded(place, limits, writes=writes, context=context) as session:
                 yield session
         finally:
-            self.slots.release()
+            self.slots.release(project_id)
 
     @contextmanager
     def _bounded(

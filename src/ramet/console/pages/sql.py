@@ -86,7 +86,7 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
     if writes:
         _check_writing(session, service, fields, action)
     place = Place(session.plane, service, fields.get("database") or DATABASE)
-    with session.context.desk.running(session.public_key, key, once=commits) as running:
+    with session.context.desk.running(session.project_id, session.public_key, key, once=commits) as running:
         if commits:
             session.plane.record("started")
         with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
@@ -119,7 +119,7 @@ def _end_of(run: Running | None) -> str:
     """Wait a while for the end of a statement that was cancelled, and say what became of it."""
     if run is None:
         return "No statement of this form is running."
-    if not run.ended.wait(_END_SECONDS):
+    if not run.await_end(_END_SECONDS):
         return "The statement is being cancelled, and has not ended yet."
     if run.has_succeeded:
         return "The statement ended before it was cancelled. Run it again to see its result."

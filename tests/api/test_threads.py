@@ -1,0 +1,67 @@
+"""The threads of HTTP: enough of them, and never all waiting for databases elsewhere."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
+from typing import Any
+
+import pytest
+from sqlalchemy.pool import QueuePool
+
+from harness.waiting import BOUND_SECONDS
+from ramet.api.threads import THREADS
+from ramet.store.silence import bounded_engine
+from ramet.workbench.running import Desk
+from ramet.workbench.sessions import Workbench
+from tests.api.test_imports import BODY
+from tests.api.world import World
+
+
+def test_requests_run_in_so_many_threads_at_a_time_and_most_of_them_wait_for_no_database(world: World) -> None:
+    everybody = threading.Barrier(THREADS)
+
+    async def meet() -> None:
+        await asyncio.gather(*(asyncio.to_thread(everybody.wait, BOUND_SECONDS) for _ in range(THREADS)))
+
+    with world.client.portal() as portal:
+        portal.call(meet)
+    for engine in (world.store.engine, bounded_engine("postgresql+psycopg://elsewhere.example")):
+        assert isinstance(engine.pool, QueuePool)
+        assert engine.pool.size() + engine.pool._max_overflow > THREADS
+    assert world.plane.examinations.most + Workbench().slots.most <= THREADS // 2
+    assert Desk().slots.most <= THREADS // 4  # as many may cancel
+
+
+@pytest.mark.parametrize(
+    ("verb", "backend", "method"),
+    [("imports", "sources", {}), ("followers", "followers", {}), ("followers", "sources", {"method": "LOGICAL"})],
+)
+def test_a_project_examines_a_few_sources_at_a_time_and_all_others_are_served(
+    world: World, monkeypatch: pytest.MonkeyPatch, verb: str, backend: str, method: dict[str, str]
+) -> None:
+    silent = getattr(world.backend, backend)
+    examine, may_answer = silent.examine, threading.Event()
+
+    def wait(*given: Any) -> Any:
+        assert may_answer.wait(BOUND_SECONDS)
+        return examine(*given)
+
+    monkeypatch.setattr(silent, "examine", wait)
+    path = world.services_path.removesuffix("services") + verb
+
+    def send(number: int) -> tuple[int, str]:
+        answer = world.client.post(
+            path, auth=world.tenant.credentials, json={**BODY, **method, "name": f"copy-{number}"}
+        )
+        return answer.status_code, answer.json().get("code", "")
+
+    with ThreadPoolExecutor(10) as clients:
+        sent = [clients.submit(send, number) for number in range(10)]
+        try:
+            answers = [done.result() for done in islice(as_completed(sent, BOUND_SECONDS), 7)]
+            assert world.client.get("/readyz").status_code == 200
+        finally:
+            may_answer.set()
+    assert answers == [(503, "TOO_MANY_EXAMINATIONS")] * 7
+    assert sorted(done.result()[0] for done in sent) == [202] * 3 + [503] * 7
