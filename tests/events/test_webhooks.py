@@ -3,16 +3,19 @@
 import json
 import re
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.endpoints import BASE_PATH
 from ramet.events.dispatcher import PAUSES, Dispatcher
+from ramet.events.sender import Response, Sender
 from ramet.store import webhooks
 from tests.api.world import World
 from tests.audited import entries_of
@@ -173,7 +176,8 @@ def test_two_processes_deliver_each_event_once_and_a_lost_one_is_made_again(
     assert len(receiver.arrived) == len({headers["webhook-id"] for _, headers, _ in receiver.arrived}) == 4
     world.post(_path(world, webhook["id"], "test"))
     with world.store.write() as tx:
-        assert len(webhooks.lease_due(tx, world.clock(), 60, 8)) == 1  # by a process that dies then
+        due = webhooks.list_due(tx, world.clock(), 8, 2)
+        assert len(webhooks.lease(tx, due, world.clock(), 60)) == 1  # by a process that dies then
     assert dispatcher.deliver_due() == 0
     world.advance(timedelta(seconds=61))
     assert dispatcher.deliver_due() == 1
@@ -186,6 +190,35 @@ def test_a_running_dispatcher_delivers_what_happens(world: World, receiver: Rece
     dispatcher.wake()
     eventually(lambda: len(receiver.arrived) == 1)
     dispatcher.stop()
+
+
+def test_a_project_whose_targets_are_slow_delays_no_other_one(
+    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer, send, begun = threading.Event(), dispatcher.sender.send, list[str]()
+
+    def slow(url: str, headers: dict[str, str], body: bytes) -> Response:
+        begun.append(url)
+        if url.endswith("slow"):
+            assert may_answer.wait(BOUND_SECONDS)
+        return send(url, headers, body)
+
+    dispatcher.sender = cast("Sender", SimpleNamespace(send=slow))
+    other = replace(world, tenant=world.new_tenant("other"))
+    for _ in range(9):
+        _created(world, receiver, url=f"{receiver.url}/slow")
+    world.ready()
+    _created(other, receiver, url=f"{receiver.url}/quick")
+    other.ready()
+    dispatcher.start()
+    try:
+        eventually(lambda: [path for path, _, _ in receiver.arrived] == ["/hook/quick"])
+        assert begun.count(f"{receiver.url}/slow") == 2
+        may_answer.set()
+        eventually(lambda: len(receiver.arrived) == 10)
+    finally:
+        may_answer.set()
+        dispatcher.stop()
 
 
 def test_what_is_wrong_with_a_request_is_said(world: World, receiver: Receiver) -> None:

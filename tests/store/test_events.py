@@ -9,7 +9,7 @@ import pytest
 from ramet.model.events import EventType
 from ramet.store import events, webhooks
 from ramet.store.database import Store
-from ramet.store.webhooks import WebhookRow
+from ramet.store.webhooks import Due, WebhookRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,16 +21,16 @@ def store(url: str) -> Iterator[Store]:
     made.close()
 
 
-def _webhook(store: Store, webhook_id: str) -> None:
-    row = WebhookRow(webhook_id, "p", "https://x", "", [], True, None, "sealed", None, None, None, NOW)
+def _webhook(store: Store, webhook_id: str, project_id: str = "p") -> None:
+    row = WebhookRow(webhook_id, project_id, "https://x", "", [], True, None, "sealed", None, None, None, NOW)
     with store.write() as tx:
         webhooks.insert(tx, row)
 
 
-def _event(store: Store) -> None:
+def _event(store: Store, project_id: str = "p") -> None:
     with store.write() as tx:
-        made = events.append(tx, NOW, "p", EventType.WEBHOOK_TEST, None, {"a": 1})
-        for row in webhooks.list_of(tx, "p", enabled_only=True):
+        made = events.append(tx, NOW, project_id, EventType.WEBHOOK_TEST, None, {"a": 1})
+        for row in webhooks.list_of(tx, project_id, enabled_only=True):
             webhooks.add_delivery(tx, row.id, made, NOW)
 
 
@@ -49,23 +49,57 @@ def test_events_of_writers_at_the_same_time_have_numbers_without_a_gap(store: St
         assert [one.sequence for one in events.list_events(tx, "p", 2, before=12)] == [11, 10]
 
 
+def _leased(store: Store, now: datetime, most: int = 8, busy: dict[str, str] | None = None) -> list[Due]:
+    with store.read() as tx:
+        due = webhooks.list_due(tx, now, most, 2, busy or {})
+    with store.write() as tx:
+        return webhooks.lease(tx, due, now, 60)
+
+
 def test_each_due_delivery_is_leased_once_and_again_when_its_lease_is_over(store: Store) -> None:
     for webhook_id in ("one", "two"):
         _webhook(store, webhook_id)
     for _ in range(2):
         _event(store)
-    with store.write() as tx:
-        first = webhooks.lease_due(tx, NOW, 60, 8)
-    assert [webhook_id for _, webhook_id in first] == ["one", "two"]
-    with store.write() as tx:
-        second = webhooks.lease_due(tx, NOW, 60, 8, busy=["two"])
-    assert [webhook_id for _, webhook_id in second] == ["one"]
+    first = _leased(store, NOW)
+    assert [each.webhook_id for each in first] == ["one", "two"]
+    assert [each.webhook_id for each in _leased(store, NOW, busy={"two": "p"})] == ["one"]
     later = NOW + timedelta(seconds=61)
     with store.write() as tx:
-        assert webhooks.has_due(tx, later)
-        assert not webhooks.record_attempt(tx, first[0][0], 2, status="DELIVERED")
-        assert webhooks.record_attempt(tx, first[0][0], 1, status="DELIVERED", next_at=None)
-        assert len(webhooks.lease_due(tx, later, 60, 8)) == 2
+        assert not webhooks.record_attempt(tx, first[0].delivery_id, 2, status="DELIVERED")
+        assert webhooks.record_attempt(tx, first[0].delivery_id, 1, status="DELIVERED", next_at=None)
+    assert len(_leased(store, later)) == 2
+
+
+def test_what_another_process_has_leased_since_it_was_read_is_not_leased(store: Store) -> None:
+    _webhook(store, "one")
+    _event(store)
+    with store.read() as tx:
+        due = webhooks.list_due(tx, NOW, 8, 2)
+    assert _leased(store, NOW) == due
+    with store.write() as tx:
+        assert webhooks.lease(tx, due, NOW, 60) == []
+
+
+def test_a_project_with_many_due_deliveries_leaves_others_their_turn(store: Store) -> None:
+    for webhook_id in ("one", "two", "three"):
+        _webhook(store, webhook_id, "loud")
+    _webhook(store, "four", "quiet")
+    for _ in range(3):
+        _event(store, "loud")
+    _event(store, "quiet")
+    first = _leased(store, NOW)
+    assert sorted(each.project_id for each in first) == ["loud", "loud", "quiet"]
+    assert _leased(store, NOW, busy={each.webhook_id: each.project_id for each in first}) == []
+    assert [each.project_id for each in _leased(store, NOW, busy={"gone": "loud", "four": "quiet"})] == ["loud"]
+
+
+def test_due_deliveries_behind_the_backlog_of_one_webhook_are_found(store: Store) -> None:
+    for webhook_id, project_id in (("one", "loud"), ("two", "quiet")):
+        _webhook(store, webhook_id, project_id)
+        for _ in range(21):
+            _event(store, project_id)
+    assert [each.webhook_id for each in _leased(store, NOW, most=2)] == ["one", "two"]
 
 
 def test_deliveries_have_pages_and_go_with_their_events(store: Store) -> None:

@@ -1,7 +1,8 @@
 """Delivers events to webhooks: at least once, with growing pauses between attempts, without disturbing anything else.
 
 A delivery that is due is leased, so that one of several processes sends it. To each webhook a process sends one at a
-time, so that a slow target delays its own deliveries only, and they arrive in their order as long as none fails.
+time, so that they arrive in their order as long as none fails, and to those of a project two, so that slow targets
+delay no other project.
 """
 
 import logging
@@ -22,7 +23,7 @@ from ramet.events.webhooks import keys_of, opened
 from ramet.model.events import Delivery, DeliveryStatus, Event
 from ramet.model.timestamps import rfc3339
 from ramet.store import events, webhooks
-from ramet.store.webhooks import WebhookRow
+from ramet.store.webhooks import Due, WebhookRow
 
 PAUSES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds after each failed attempt; after the last of them one more attempt is made."""
@@ -30,7 +31,7 @@ DISABLED_AFTER = timedelta(days=5)
 _JITTER = 0.2
 _LEASE_SECONDS = 120.0
 _POLL_SECONDS = 1.0
-_THREADS = 8
+_THREADS, _THREADS_OF_PROJECT = 8, 2
 _GONE = 410
 _log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Dispatcher:
     plane: Plane
     sender: Sender
     jitter: Callable[[], float] = field(default=lambda: random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311
-    _busy: set[str] = field(default_factory=set)
+    _busy: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _woken: threading.Event = field(default_factory=threading.Event)
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -73,8 +74,8 @@ class Dispatcher:
         """Deliver what is due, in this thread, until nothing is; return the number of attempts."""
         count = 0
         while leased := self._lease(_THREADS):
-            for delivery_id, webhook_id in leased:
-                self._deliver(delivery_id, webhook_id)
+            for each in leased:
+                self._deliver(each.delivery_id, each.webhook_id)
             count += len(leased)
         return count
 
@@ -93,30 +94,31 @@ class Dispatcher:
 
     def _begin_due(self, threads: ThreadPoolExecutor) -> None:
         free = _THREADS - len(self._busy)
-        for delivery_id, webhook_id in self._lease(free) if free > 0 else []:
+        for delivery_id, webhook_id, project_id in self._lease(free) if free > 0 else []:
             with self._lock:
-                self._busy.add(webhook_id)
+                self._busy[webhook_id] = project_id
             threads.submit(self._deliver, delivery_id, webhook_id).add_done_callback(self._ended(webhook_id))
 
     def _ended(self, webhook_id: str) -> Callable[[Future[None]], None]:
         def ended(future: Future[None]) -> None:
             with self._lock:
-                self._busy.discard(webhook_id)
+                self._busy.pop(webhook_id, None)
             self._woken.set()
             if not future.cancelled() and (error := future.exception()) is not None:
                 _log.error("a delivery to webhook %s is not recorded, and is made again", webhook_id, exc_info=error)
 
         return ended
 
-    def _lease(self, most: int) -> list[tuple[str, str]]:
+    def _lease(self, most: int) -> list[Due]:
         now = self.plane.clock()
         with self._lock:
-            busy = set(self._busy)
+            busy = dict(self._busy)
         with self.plane.store.read() as tx:
-            if not webhooks.has_due(tx, now):
-                return []
+            due = webhooks.list_due(tx, now, most, _THREADS_OF_PROJECT, busy)
+        if not due:
+            return []
         with self.plane.store.write(patient=True) as tx:
-            return webhooks.lease_due(tx, now, _LEASE_SECONDS, most, busy)
+            return webhooks.lease(tx, due, now, _LEASE_SECONDS)
 
     def _deliver(self, delivery_id: str, webhook_id: str) -> None:
         with self.plane.store.read() as tx:

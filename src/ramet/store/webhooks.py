@@ -1,9 +1,11 @@
 """Rows of webhooks and of the deliveries to them. Secrets are sealed before they come here."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -32,6 +34,14 @@ class WebhookRow:
     previous_until: datetime | None
     failing_since: datetime | None
     created_at: datetime
+
+
+class Due(NamedTuple):
+    """A delivery that is to be sent."""
+
+    delivery_id: str
+    webhook_id: str
+    project_id: str
 
 
 def insert(tx: sa.Connection, row: WebhookRow) -> None:
@@ -84,35 +94,50 @@ def add_delivery(tx: sa.Connection, webhook_id: str, made: Event, now: datetime)
     return delivery_id
 
 
-def has_due(tx: sa.Connection, now: datetime) -> bool:
-    """Tell whether any delivery is due."""
-    due = sa.select(delivery.c.id).join(webhook, webhook.c.id == delivery.c.webhook_id)
-    return tx.scalar(due.where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled).limit(1)) is not None
+def list_due(
+    tx: sa.Connection, now: datetime, most: int, most_of_project: int, busy: Mapping[str, str] = MappingProxyType({})
+) -> list[Due]:
+    """Return up to `most` due deliveries, one for each webhook that is not `busy`, which names the project of each.
+
+    A project has `most_of_project` at a time, with the busy ones.
+    """
+    chosen: dict[str, Due] = {}
+    used = Counter(busy.values())
+    limit = most * 10
+    found: Sequence[Any] = [None] * limit
+    while len(chosen) < most and len(found) == limit:
+        full = [project_id for project_id, count in used.items() if count >= most_of_project]
+        found = tx.execute(_due(now, {*busy, *chosen}, full).limit(limit)).all()
+        for row in found:
+            if len(chosen) < most and row.webhook_id not in chosen and used[row.project_id] < most_of_project:
+                chosen[row.webhook_id] = Due(*row)
+                used[row.project_id] += 1
+    return list(chosen.values())
 
 
-def lease_due(
-    tx: sa.Connection, now: datetime, seconds: float, most: int, busy: Collection[str] = ()
-) -> list[tuple[str, str]]:
-    """Lease due deliveries, one for each webhook that is not `busy`; return their ids and those of the webhooks.
+def lease(tx: sa.Connection, due: Sequence[Due], now: datetime, seconds: float) -> list[Due]:
+    """Lease those of `due` that no other process has leased since they were read.
 
     A lease puts off the next attempt: whoever has it records the result before, or another process tries again.
     """
-    due = (
-        sa.select(delivery.c.id, delivery.c.webhook_id)
-        .join(webhook, webhook.c.id == delivery.c.webhook_id)
-        .where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled, webhook.c.id.not_in(busy))
-        .order_by(delivery.c.next_at, delivery.c.created_at, delivery.c.event_sequence)
-        .limit(most * 10)
-        .with_for_update(skip_locked=True, of=delivery)
-    )
-    chosen: dict[str, str] = {}
-    for row in tx.execute(due):
-        if len(chosen) < most:
-            chosen.setdefault(row.webhook_id, row.id)
-    leased = delivery.c.id.in_(chosen.values())
+    wanted = delivery.c.id.in_([each.delivery_id for each in due])
+    still_due = sa.select(delivery.c.id).where(wanted, _PENDING, delivery.c.next_at <= now)
+    free = set(tx.scalars(still_due.with_for_update(skip_locked=True)))
     until = now + timedelta(seconds=seconds)
-    tx.execute(delivery.update().where(leased).values(next_at=until, attempts=delivery.c.attempts + 1))
-    return [(delivery_id, webhook_id) for webhook_id, delivery_id in chosen.items()]
+    leased = delivery.update().where(delivery.c.id.in_(free))
+    tx.execute(leased.values(next_at=until, attempts=delivery.c.attempts + 1))
+    return [each for each in due if each.delivery_id in free]
+
+
+def _due(now: datetime, without: Collection[str], without_projects: Collection[str]) -> sa.Select[Any]:
+    """Return the query of due deliveries, oldest first, without those to some webhooks and of some projects."""
+    return (
+        sa.select(delivery.c.id, delivery.c.webhook_id, webhook.c.project_id)
+        .join(webhook, webhook.c.id == delivery.c.webhook_id)
+        .where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled)
+        .where(webhook.c.id.not_in(without), webhook.c.project_id.not_in(without_projects))
+        .order_by(delivery.c.next_at, delivery.c.created_at, delivery.c.event_sequence)
+    )
 
 
 def record_attempt(tx: sa.Connection, delivery_id: str, attempt: int, **columns: Any) -> bool:
