@@ -148,6 +148,24 @@ def test_a_state_that_is_too_old_is_replaced_and_one_that_is_still_the_newest_is
     assert (len(warm.ids()), warm.ids() & kept) == (2, set())
 
 
+def test_a_state_is_not_younger_than_the_look_at_its_parent(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    warm.keep(1, max_age_seconds=60)
+    replication = warm.world.backend.replication
+    look = replication.commit_mark
+
+    def pause_after_look(server: Server) -> str | None:
+        mark = look(server)
+        warm.world.advance(timedelta(seconds=61))
+        warm.write()
+        return mark
+
+    warm.world.advance(timedelta(seconds=40))
+    with monkeypatch.context() as patched:
+        patched.setattr(replication, "commit_mark", pause_after_look)
+        warm.keeper.maintain()
+    assert warm.world.fork(warm.shop, max_age_seconds=60)["status"] == "QUEUED"
+
+
 def test_no_state_older_than_the_pool_allows_is_given_while_nobody_tends_it(warm: Warm) -> None:
     warm.keep(1, max_age_seconds=60)
     warm.write()

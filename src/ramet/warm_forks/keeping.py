@@ -121,7 +121,8 @@ class KeepingWarm:
         One whose parent has committed since is replaced when the parent is quiet again, or at half of the age, one at a
         time: the pool does not run empty at once. Of an automatic pool all go then: nobody has asked for older states.
         """
-        seen, now = self._look(parent), self.plane.clock()
+        now = self.plane.clock()  # before the look: what is committed in between is not in the forks
+        seen = self._look(parent)
         current = [self._renewed(one, seen, pool, now) for one in own]
         current.sort(key=lambda one: one[1].as_of, reverse=True)
         stale = [fork for fork, warmth in current if not warmth.is_within(pool.max_age_seconds, now)]
