@@ -17,6 +17,7 @@ def test_a_server_falls_asleep_is_copied_without_waking_and_serves_again(ground:
     ground.backend.servers.secure(server, is_new=True, neutralize=False)
     ground.backend.servers.open(server)
     ground.client.commit(server, "kept")
+    assert list(endpoints.list_open()) == [server.service_id]
     eventually(lambda: endpoints.fall_asleep(server))
     assert endpoints.fall_asleep(server)
     endpoints.keep([], [server])
@@ -32,3 +33,5 @@ def test_a_server_falls_asleep_is_copied_without_waking_and_serves_again(ground:
     for _ in range(2):
         ground.backend.servers.stop(server)
     assert ground.backend.host.port_is_free(server.port)
+    assert not endpoints.list_open()
+    endpoints.close(server.service_id)

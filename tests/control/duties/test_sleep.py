@@ -1,10 +1,11 @@
 """Services fall asleep when nobody uses them, and clients that wait wake theirs: over the memory backend."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
-from ramet.backends.interface.values import Sessions
+from ramet.backends.interface.values import Server, Sessions
 from ramet.control import services
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.sleep import FallingAsleep, Waking
@@ -102,6 +103,31 @@ def test_a_client_that_comes_at_the_last_moment_wins(world: World) -> None:
     world.worker.run_until_idle()
     found = look(world, service)
     assert (found.asleep, status_of(found)) == (False, Status.READY)
+
+
+def test_an_endpoint_that_was_opened_as_its_service_was_deleted_is_closed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, deleted, changed = new(world), new(world), new(world)
+    keep = world.backend.endpoints.keep
+
+    def late(awake: Sequence[Server], asleep: Sequence[Server]) -> None:
+        services.delete_service(world.plane, world.project.id, deleted.id)
+        world.worker.run_until_idle()
+        keep(awake, asleep)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.endpoints, "keep", late)
+        attend(world, monkeypatch)
+    assert deleted.id in world.backend.endpoints.list_open()
+    set_sleep(world.plane, world.project.id, changed.id, None)
+    attend(world, monkeypatch)
+    assert set(world.backend.endpoints.list_open()) == {kept.id, changed.id}  # until its server is restarted
+    world.worker.run_until_idle()
+    world.backend.asleep[changed.id] = False
+    world.backend.asleep["norow12345"] = False  # of a store that was restored from a backup
+    attend(world, monkeypatch)
+    assert set(world.backend.endpoints.list_open()) == {kept.id, "norow12345"}
 
 
 def test_a_client_that_waits_wakes_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

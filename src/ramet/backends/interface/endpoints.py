@@ -35,6 +35,12 @@ class Endpoints(Protocol):
     def keep(self, awake: Sequence[Server], asleep: Sequence[Server]) -> None:
         """Open the endpoints again that are not open, because their process or the host was restarted."""
 
+    def list_open(self) -> Sequence[str]:
+        """Return the services whose endpoints are open."""
+
+    def close(self, service_id: str) -> None:
+        """Close the endpoint of a service, if it is open; clients that wait are refused. May run again."""
+
     def refuse(self, service_id: str, message: str, hint: str) -> None:
         """End the clients that wait for a server, with an error."""
 

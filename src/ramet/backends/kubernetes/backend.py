@@ -57,7 +57,7 @@ class KubernetesBackend:
         self.insight: Insight = absent("insight into statements and sessions: connect with psql instead")
         self.parameters: Parameters = absent("settings of a service's own: set those of roles and databases with SQL")
         self.upgrades: Upgrades = absent("upgrades to another major version", majors=sorted(place.site.majors))
-        self.endpoints: Endpoints = absent(_SLEEP, serve=None, keep=None, refuse=None, waiting=())
+        self.endpoints: Endpoints = absent(_SLEEP, serve=None, keep=None, list_open=(), refuse=None, waiting=())
         self.followers: Followers = followers
         self.host = KubernetesHost(place)
 

@@ -37,6 +37,12 @@ class MemoryEndpoints(MemoryPart):
             for server in servers:
                 self._memory.asleep.setdefault(server.service_id, is_asleep)
 
+    def list_open(self) -> Sequence[str]:
+        return sorted(self._memory.asleep)
+
+    def close(self, service_id: str) -> None:
+        self._memory.asleep.pop(service_id, None)
+
     def refuse(self, service_id: str, message: str, hint: str) -> None:
         self._memory.waiting.discard(service_id)
         self._memory.refused.append((service_id, f"{message} {hint}".strip()))

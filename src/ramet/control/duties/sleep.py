@@ -4,6 +4,7 @@ How long a service was idle is known to this process only: after its restart tha
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ramet.control.duties.faults import Faults
@@ -69,18 +70,31 @@ class Waking:
 
     def attend(self) -> None:
         """Wait for clients of services that sleep until the duty is due again."""
-        deadline = time.monotonic() + WAKING_SECONDS
+        deadline, endpoints = time.monotonic() + WAKING_SECONDS, self.plane.backend.endpoints
+        opened = endpoints.list_open()  # before the rows are read: a service has its row before its endpoint
         with self.plane.store.read() as tx:
-            known = [each for each in services.that_may_sleep(tx) if each.ready_at is not None]
+            may_sleep = services.that_may_sleep(tx)
+            others = [services.get_service(tx, each) for each in {*opened} - {each.id for each in may_sleep}]
+        self._close([each for each in others if each is not None])
+        known = [each for each in may_sleep if each.ready_at is not None]
         if not known:
             return
-        endpoints = self.plane.backend.endpoints
         awake = [server_of(each) for each in known if not each.paused and each.activity is None]
         endpoints.keep(awake, [server_of(each) for each in known if each.asleep and each.activity is None])
         again: set[str] = set()
         while (left := deadline - time.monotonic()) > 0:
             found = endpoints.waiting(min(left, _AGAIN_SECONDS) if again else left)
             again = {service_id for service_id in {*again, *found} if self._waits(service_id)}
+
+    def _close(self, others: Sequence[Service]) -> None:
+        """Close the endpoints of services that may not sleep: one was opened again just as its service was deleted.
+
+        Not of a service that an operation works on, which may be about to open or close its endpoint itself.
+        """
+        for service in others:
+            if service.deleted_at is not None or service.failed_at is not None or service.activity is None:
+                with self._faults.contained(service.id):
+                    self.plane.backend.endpoints.close(service.id)
 
     def _waits(self, service_id: str) -> bool:
         """Wake a service; tell whether to try that again soon."""

@@ -140,6 +140,7 @@ def test_an_endpoint_closes_with_its_server(backend: LocalBackend, server: Serve
     for _ in range(2):
         backend.servers.stop(server)
         assert backend.host.port_is_free(server.port)
+    assert list(backend.endpoints.list_open()) == [other.service_id]
     run(backend, server)
     backend.servers.open(server)
     assert ask(server) == (42,)

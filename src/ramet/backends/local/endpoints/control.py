@@ -72,10 +72,21 @@ class Control:
         if pid is None:
             return "No service falls asleep, so that every server has its own endpoint."
         try:
-            count = len(self._exchange({"do": "known"}, _ANSWER_SECONDS)["services"])
+            count = len(self._known())
         except OSError as error:
             return f"The process {pid}, which has the endpoints of services that fall asleep, does not answer: {error}."
         return f"The process {pid} has the endpoints of services that fall asleep: {count}."
+
+    def services(self) -> list[str]:
+        """Return the services that have endpoints: none where the process does not run, or does not answer."""
+        try:
+            return self._known() if self.runs() else []
+        except OSError:
+            return []
+
+    def _known(self) -> list[str]:
+        found: list[str] = self._exchange({"do": "known"}, _ANSWER_SECONDS)["services"]
+        return found
 
     def runs(self) -> bool:
         """Tell whether the process runs."""

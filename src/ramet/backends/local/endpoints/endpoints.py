@@ -67,6 +67,13 @@ class LocalEndpoints:
             self._unopened.add(server.service_id)
             _log.log(level, "service %s has no endpoint: %s", server.service_id, error)
 
+    def list_open(self) -> Sequence[str]:
+        return self.control.services()
+
+    def close(self, service_id: str) -> None:
+        if self.control.runs() and self.control.ask("close", service_id=service_id).get("left") == 0:
+            self.control.tidy()
+
     def refuse(self, service_id: str, message: str, hint: str) -> None:
         self.control.ask("refuse", service_id=service_id, message=message, hint=hint)
 
@@ -74,11 +81,6 @@ class LocalEndpoints:
         answer_seconds = timeout_seconds + _POLL_MARGIN_SECONDS
         found: list[str] = self.control.ask("waiting", answer_seconds, seconds=timeout_seconds)["services"]
         return found
-
-    def close(self, service_id: str) -> None:
-        """Close the endpoint of a service, if it has one here; clients that wait are refused."""
-        if self.control.runs() and self.control.ask("close", service_id=service_id).get("left") == 0:
-            self.control.tidy()
 
     def end(self) -> None:
         """End the process, and with it every endpoint of the data root."""
