@@ -6,6 +6,7 @@ import pytest
 
 from ramet.backends.interface.replication import Trust
 from ramet.control.labels import update_labels
+from ramet.control.plane import utc_now
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
@@ -18,11 +19,13 @@ from ramet.model.environment import Environment
 from ramet.model.rights import Role
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus, Status
+from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.moves import procedure as steps
 from ramet.moves.destination import Belongings, Source
 from ramet.moves.verbs import cancel_move
 from ramet.operations.procedure import Procedure
+from ramet.restores.verbs import RestoreRequest, restore_service
 from ramet.store import operations
 from ramet.store.tables import operation
 from tests import procedure_laws as laws
@@ -313,3 +316,17 @@ def test_an_endpoint_with_an_authority_of_its_own_is_verified_by_that(
     pair.work()
     assert [(one.authority, f"sslmode={mode}" in one.url) for one in seen] == [(trust.authority, True)]
     assert status_of(pair.look()) is Status.READY
+
+
+def test_a_service_is_not_moved_while_its_data_is_replaced_nor_the_other_way_around(pair: Pair) -> None:
+    """The copy there would have the rows from before, also after the restore."""
+    here = pair.here
+    held_at(pair, "claim")
+    with pytest.raises(WrongState) as moved:
+        restore_service(here.plane, here.project.id, pair.moved, RestoreRequest(target_time=rfc3339(utc_now())))
+    assert moved.value.code == "MOVE_UNDER_WAY"
+    other = here.create("other")
+    restore_service(here.plane, here.project.id, other.id, RestoreRequest(target_time=rfc3339(utc_now())))
+    with pytest.raises(WrongState) as restored:
+        pair.request(other)
+    assert restored.value.code == "RESTORE_UNDER_WAY"

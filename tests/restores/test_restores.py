@@ -348,6 +348,19 @@ def test_a_failure_at_a_step_changes_nothing(
     assert world.leftovers() == []
 
 
+def test_replicas_show_the_restored_rows_also_when_the_service_could_not_be_opened(world: World, shop: Service) -> None:
+    request = ReplicaSetRequest("reports", 1, 500, 2)
+    made = replica_sets.create_set(world.plane, world.project.id, shop.id, request)
+    world.worker.run_until_idle()
+    before = now(world)
+    world.backend.commit(shop.id, "later")
+    verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
+    procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "open", after=False))
+    Worker(world.store, procedures).run_until_idle()
+    assert seen(world, shop.id).down_reason is not None
+    assert [[row.value for row in world.backend.volume(node.id).rows] for node in made.nodes] == [["one"]]
+
+
 def test_the_wal_of_before_is_archived_when_nothing_is_undone_any_more_and_before_clients_are_let_in(
     world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

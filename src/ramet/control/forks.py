@@ -285,7 +285,8 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> boo
     if status_of(parent) not in (Status.READY, Status.PAUSED):
         return False
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
-    return any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id))
+    ends = services.ends_of_forks_of_now(tx, parent.id, parent.pg_major)
+    return any((timeline, lsn_number(lsn)) > held for timeline, lsn in ends)
 
 
 def child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:

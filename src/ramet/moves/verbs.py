@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 import sqlalchemy as sa
 
-from ramet.control.lookup import find_service, unused_name, wrong_state
+from ramet.control.lookup import check_not_restored, find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.protection import check_confirmed
 from ramet.endpoints import BASE_PATH
@@ -142,6 +142,7 @@ def _check(tx: sa.Connection, service: Service, confirm: str | None) -> None:
             f"Service {service.id} is being moved already",
             "See 'ramet service moves', or call that move off.",
         )
+    check_not_restored(tx, service)  # the copy there would have the data that is replaced here
     check_confirmed(service, confirm, "a move stops it here")
 
 

@@ -124,7 +124,7 @@ class Drill(Steps):
         return Done(changes=lambda tx: services.update_service(tx, work.subject, **verified, **drilled))
 
     def walk(self, work: Work[DrillState]) -> Outcome:
-        if self.tools.service(work.subject).deleted_at is not None:
+        if self.tools.service(work.subject).deleted_at is not None or self._is_outdated(work):
             return Done()
         at = self.tools.backend.restore.verify_archive(work.subject, work.state.at)
         if at is not None:

@@ -201,9 +201,7 @@ class RestoreInPlace(Steps):
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState(), "examine" if is_fork_anew else "analyze")
         if work.state.verb == REWIND and work.state.base_id is not None:
             submit_preparation(tx, work.subject, work.state.base_id)  # it may be rewound to once more
-        for each in replica_sets.live_sets(tx, work.subject):
-            if each.activity is None and each.ready_at is not None:
-                submit_for_set(tx, each, ProcedureName.REBUILD_REPLICAS, Restartable())
+        _rebuild_replicas(tx, work.subject)
 
     def _insert_previous(self, tx: sa.Connection, work: Work[RestoreState], service: Service) -> None:
         """Add the row of the service that gets the state before; it shows the same status during the exchange."""
@@ -279,6 +277,7 @@ class RestoreInPlace(Steps):
         finish(tx, work, down_reason=reason if reason or was is None else was.down_reason, **resumed)
         if work.state.is_open:
             services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
+            _rebuild_replicas(tx, work.subject)
         else:
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
             services.release_claims(tx, work.operation_id, deleted_at=self.tools.clock())
@@ -290,6 +289,13 @@ class RestoreInPlace(Steps):
 
     def _previous(self, work: Work[RestoreState]) -> Server:
         return with_values(self.tools.server(work), service_id=work.state.previous_id, port=0, pooler_port=None)
+
+
+def _rebuild_replicas(tx: sa.Connection, service_id: str) -> None:
+    """Let the read replicas of a service have its new data."""
+    for each in replica_sets.live_sets(tx, service_id):
+        if each.activity is None and each.ready_at is not None:
+            submit_for_set(tx, each, ProcedureName.REBUILD_REPLICAS, Restartable())
 
 
 def _check(service: Service, state: RestoreState) -> bool:

@@ -19,7 +19,7 @@ from ramet.control.ports import free_ports
 from ramet.control.protection import check_confirmed, check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
-from ramet.errors import Error, Forbidden, Invalid, NotFound
+from ramet.errors import Error, Forbidden, Invalid, NotFound, WrongState
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -230,6 +230,12 @@ def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) 
     """Raise when the data of a service must not be replaced now."""
     _check_service(service, verb)
     check_not_restored(tx, service)
+    if operations.under_way(tx, service.id, ProcedureName.MOVE):
+        raise WrongState(
+            "MOVE_UNDER_WAY",
+            f"Service {service.id} is being moved, and its copy there would have the data from before the {verb}",
+            "See 'ramet service moves', and call that move off first.",
+        )
     check_confirmed(service, confirm, f"{verb} replaces its data")
 
 

@@ -136,9 +136,13 @@ def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) 
     return len(tx.execute(sa.select(service.c.id).where(fork).limit(most)).all())
 
 
-def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, str]]:
-    """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them."""
+def ends_of_forks_of_now(tx: sa.Connection, service_id: str, pg_major: int) -> list[tuple[int, str]]:
+    """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them.
+
+    Those of another major version say nothing: an upgrade begins a new cluster.
+    """
     fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
+    fork &= service.c.pg_major == pg_major
     query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None), service.c.unclaimed.is_(False))
     reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
     captures = [fork_facts(report).capture for report in reports if report]

@@ -6,11 +6,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from ramet.backends.interface.values import Server
+from harness.waiting import eventually
+from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
+from ramet.backends.local.sql import foreign
+from ramet.backends.local.sql.foreign import Foreign
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import segments_in
 from ramet.errors import Failed
@@ -183,3 +186,18 @@ def test_a_time_after_an_exchange_is_refused_of_a_snapshot_from_before_it(
         fork(backend, parent, kept, after)
     assert raised.value.code == "SNAPSHOT_UNKNOWN"
     assert rows_of(backend, fork(backend, parent, kept, before).server) == [1]
+
+
+def test_a_copy_in_which_the_platform_has_no_role_yet_does_not_start_quietly(
+    backend: LocalBackend, parent: Server
+) -> None:
+    """A checkpoint from before a promotion is such a copy: it must be adopted before it is served."""
+    kept, _facts = snapshot(backend, parent)
+    copy = replace(new_server(backend.instances), port=0)
+    captured = backend.restore.capture(copy, Source(parent, snapshot_id=kept))
+    assert captured is not None
+    eventually(lambda: backend.restore.recover(copy, captured, 0.5).facts is not None)
+    eventually(lambda: backend.replacements.leave_timeline(copy, parent.service_id, 0.5) is None)
+    assert backend.replacements.starts_quietly(copy)
+    foreign.write(paths_of(backend, copy), Foreign("postgres", "app"))
+    assert not backend.replacements.starts_quietly(copy)

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,14 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, restore_warning
+from ramet.operations.procedure import Outcome, Procedure, Work
+from ramet.operations.worker import Worker
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import metrics, operations
+from ramet.store.services import update_service
 from ramet.store.tables import operation
+from tests import procedure_laws as laws
 from tests.worlds import World, fork_service
 
 DAY = timedelta(days=1)
@@ -235,3 +240,20 @@ def test_a_service_that_is_deleted_during_its_drill_leaves_nothing(world: World)
     services.delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     assert world.backend.volumes == {}
+
+
+def test_a_drill_whose_walk_through_the_archive_spans_an_upgrade_proves_nothing(world: World) -> None:
+    service = world.create()
+
+    def upgraded_before_it(procedure: Procedure) -> Procedure:
+        def walk(work: Work[Any]) -> Outcome:
+            with world.store.write() as tx:
+                update_service(tx, service.id, pg_major=service.pg_major + 1)
+            return procedure.steps["walk"](work)
+
+        return replace(procedure, steps={**procedure.steps, "walk": walk})
+
+    submit_due_drill(world.plane, timedelta(0))
+    Worker(world.store, laws.rewritten(world.procedures, "drill", upgraded_before_it)).run_until_idle()
+    assert look(world, service).pg_major == service.pg_major + 1
+    assert look(world, service).last_verified_at is None

@@ -5,7 +5,7 @@ import pytest
 from ramet.control.duties.lost_snapshots import LostSnapshots
 from ramet.control.duties.snapshots import ScheduledSnapshots, submit_scheduled
 from ramet.control.requests import ForkRequest
-from ramet.control.services import delete_service
+from ramet.control.services import delete_service, stop_service
 from ramet.errors import Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -107,3 +107,13 @@ def test_no_snapshot_is_submitted_of_a_service_that_is_being_deleted(world: Worl
     submit_scheduled(world.plane, service.id)
     with world.store.read() as tx:
         assert not operations.under_way(tx, service.id, ProcedureName.SNAPSHOT)
+
+
+def test_no_scheduled_snapshot_is_taken_of_a_service_that_an_operation_has_claimed(world: World) -> None:
+    service = world.create()
+    known = ids(world, service)
+    world.backend.commit(service.id, "row")
+    stop_service(world.plane, world.project.id, service.id)
+    submit_scheduled(world.plane, service.id)
+    world.worker.run_until_idle()
+    assert ids(world, service) == known

@@ -28,7 +28,8 @@ class Replacements(Protocol):
     def starts_quietly(self, copy: Server) -> bool:
         """Tell whether a recovered copy reaches no other system when it starts: it has no subscription.
 
-        After `leave_timeline`; False also when that is not known. Such a copy may be secured at the endpoint.
+        After `leave_timeline`; False also when that is not known, or when the platform has no role in the copy yet.
+        Such a copy may be secured at the endpoint.
         """
 
     def secure(self, copy: Server, *, rotate: bool, neutralize: bool) -> dict[str, Any]:

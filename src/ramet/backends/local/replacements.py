@@ -19,7 +19,7 @@ from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.servers import LocalServers
-from ramet.backends.local.sql import carried_passwords, connections
+from ramet.backends.local.sql import carried_passwords, connections, foreign
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
@@ -69,6 +69,8 @@ class LocalReplacements:
         return None
 
     def starts_quietly(self, copy: Server) -> bool:
+        if foreign.read(self._paths(copy)) is not None:
+            return False  # it has to be adopted first
         logs = (self._paths(copy).recovery_log, self._paths(copy).log / _LOG)
         return any(recovery.has_found_no_subscription(log) for log in logs)
 

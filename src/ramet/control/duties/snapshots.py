@@ -10,9 +10,8 @@ from ramet.control.restore import settings_in_force, written_bytes
 from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import is_sparing
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
-from ramet.model.status import Status
 from ramet.procedures.postponed import next_snapshot_at
 from ramet.procedures.servers import submit_snapshot
 from ramet.store import operations, services, snapshots
@@ -95,10 +94,13 @@ class ScheduledSnapshots:
 
 
 def submit_scheduled(plane: Plane, service_id: str) -> None:
-    """Submit a snapshot of a service unless one is under way, or it is being deleted by now."""
+    """Submit a snapshot of a service unless one is under way, or it is deleted or changed by now.
+
+    A snapshot that is taken while its data is replaced would stay when that is undone.
+    """
     with plane.change() as tx:
         service = services.get_service(tx, service_id, lock=True)
-        is_going = service is None or status_of(service) in (Status.DELETING, Status.DELETED)
-        if is_going or operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
+        is_changing = service is None or service.deleted_at is not None or service.activity is not None
+        if is_changing or operations.under_way(tx, service_id, ProcedureName.SNAPSHOT):
             return
         submit_snapshot(tx, service_id, SnapshotKind.SCHEDULED)
