@@ -24,3 +24,9 @@ def test_a_missing_program_is_named() -> None:
 def test_a_program_that_runs_too_long_is_killed() -> None:
     with pytest.raises(Failed, match=r"sleep 60 did not finish within 0\.05 seconds"):
         run(["sleep", "60"], timeout_seconds=0.05)
+
+
+def test_programs_do_not_translate_what_is_read_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("LANG", "de_DE.UTF-8"), ("LC_ALL", "de_DE.UTF-8"), ("LANGUAGE", "de:pl")):
+        monkeypatch.setenv(name, value)
+    assert run(["printenv", "LC_ALL"]) == "C\n"

@@ -1,5 +1,6 @@
-"""Running external programs: no standard input, captured output, a time limit."""
+"""Running external programs: no standard input, captured output in English, a time limit."""
 
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,11 @@ _TAIL_CHARACTERS = 800
 
 
 def complete(argv: Sequence[str], *, timeout_seconds: float = 30, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Run a program to its end, whatever its exit status; `options` are those of subprocess."""
+    """Run a program to its end, whatever its exit status; `options` are those of subprocess.
+
+    Without `env` its messages are in English, which callers read: C.UTF-8 would leave them in that of LANGUAGE.
+    """
+    options.setdefault("env", {**os.environ, "LC_ALL": "C"})
     return subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False, **options
     )
