@@ -41,6 +41,15 @@ def test_a_certificate_serves_its_host_until_it_nears_its_end(authority: Authori
     assert not authority.still_serves(pem, key, [host], NOW + timedelta(days=800))
 
 
+def test_what_was_made_while_the_clock_was_ahead_is_replaced_and_its_authority_is_valid(tmp_path: Path) -> None:
+    ahead = NOW + timedelta(days=900)
+    authority = open_authority(tmp_path / "secrets", ahead)
+    assert authority.certificate.not_valid_before_utc < NOW
+    pem, key = pair(authority.issue("abcdefghij", ["localhost"], ahead))
+    assert authority.still_serves(pem, key, ["localhost"], ahead)
+    assert not authority.still_serves(pem, key, ["localhost"], NOW)
+
+
 def test_what_is_no_certificate_of_ours_is_replaced(tmp_path: Path, authority: Authority) -> None:
     stranger = open_authority(tmp_path / "others", NOW).issue("abcdefghij", ["localhost"], NOW)
     assert not authority.still_serves(*pair(stranger), "localhost", NOW)

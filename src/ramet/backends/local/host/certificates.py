@@ -15,6 +15,9 @@ from ramet.backends.local.host import files
 
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 825
+# A clock that is ahead when certificates are made is set back later, and clients of the authority keep its certificate.
+_AUTHORITY_DAYS_BEFORE = 3650
+_SERVER_DAYS_BEFORE = 1
 _RENEW_BEFORE = timedelta(days=60)
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -52,7 +55,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names = [_general_name(name) for name in dict.fromkeys((*_LOCAL_NAMES, *hosts))]
         certificate = (
-            _builder(common_name, self.certificate.subject, key, now, _SERVER_DAYS)
+            _builder(common_name, self.certificate.subject, key, now, _SERVER_DAYS_BEFORE, _SERVER_DAYS)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -62,7 +65,7 @@ class Authority:
         return Issued(certificate.public_bytes(serialization.Encoding.PEM).decode(), _key_pem(key))
 
     def still_serves(self, certificate_pem: bytes, key_pem: bytes, hosts: Sequence[str], now: datetime) -> bool:
-        """Tell whether this authority issued a certificate for its key and these hosts, and it does not expire soon."""
+        """Tell whether this authority issued a certificate for its key and these hosts that is valid, and stays so."""
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
             certificate.verify_directly_issued_by(self.certificate)
@@ -74,7 +77,7 @@ class Authority:
             return False
         return (
             all(_general_name(host) in names for host in hosts)
-            and now + _RENEW_BEFORE < certificate.not_valid_after_utc
+            and certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
         )
 
 
@@ -106,7 +109,7 @@ def _make(secrets: Path, now: datetime) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Ramet local authority")])
     certificate = (
-        _builder("Ramet local authority", name, key, now, _AUTHORITY_DAYS)
+        _builder("Ramet local authority", name, key, now, _AUTHORITY_DAYS_BEFORE, _AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_signing_only(), critical=True)
         .sign(key, hashes.SHA256())
@@ -116,7 +119,7 @@ def _make(secrets: Path, now: datetime) -> None:
 
 
 def _builder(
-    common_name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+    common_name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days_before: int, days: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -124,7 +127,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
+        .not_valid_before(now - timedelta(days=days_before))
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
