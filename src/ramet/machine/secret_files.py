@@ -13,12 +13,14 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(partial, path)
         partial.unlink()
+        _flush_entries(path.parent)
     return path.read_bytes()
 
 
 def replace_secret(path: Path, content: bytes) -> None:
     """Write a file, also over an earlier one."""
     _write_partial(path, content).replace(path)
+    _flush_entries(path.parent)
 
 
 def _write_partial(path: Path, content: bytes) -> Path:
@@ -29,3 +31,12 @@ def _write_partial(path: Path, content: bytes) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return partial
+
+
+def _flush_entries(directory: Path) -> None:
+    """Flush the names in a directory to disk: a power failure takes a name away that was only given."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,29 @@
+"""Files with a secret: what was given out survives a power failure."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ramet.machine.secret_files import kept_secret, replace_secret
+
+
+@pytest.mark.parametrize(
+    "write", [lambda path: kept_secret(path, lambda: b"key"), lambda path: replace_secret(path, b"key")]
+)
+def test_the_name_of_a_secret_is_on_disk_when_it_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object]
+) -> None:
+    flushed: list[set[str]] = []
+    flush = os.fsync
+
+    def watched(descriptor: int) -> None:
+        flush(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            flushed.append({path.name for path in Path(f"/proc/self/fd/{descriptor}").iterdir()})
+
+    monkeypatch.setattr(os, "fsync", watched)
+    write(tmp_path / "archive.key")
+    assert flushed[-1:] == [{"archive.key"}]
