@@ -1,15 +1,26 @@
 """The regular work on a real server."""
 
 import os
+import socket
+import ssl
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.ports import free_port
+from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host import files
+from ramet.backends.local.host.certificates import Issued
+from ramet.backends.local.process import postgres
 from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import segments_in
-from tests.backends.local.forks import append, paths_of, snapshot
+from ramet.machine.tls import encrypted, offers_tls
+from tests.backends.local.forks import append, paths_of, run, snapshot
+from tests.backends.local.hosts import new_server
 
 
 def test_what_was_archived_has_checksums_after_maintenance(backend: LocalBackend, parent: Server) -> None:
@@ -42,3 +53,60 @@ def test_log_files_are_too_old_by_the_time_that_maintenance_is_given(
     os.utime(rotated, (long_ago, long_ago))
     backend.servers.maintain(parent, 0.5, datetime.fromtimestamp(long_ago, UTC) + timedelta(days=days))
     assert rotated.exists() == is_kept
+
+
+def test_a_certificate_that_ends_is_replaced_under_the_server_its_pooler_and_its_balancer(
+    backend: LocalBackend,
+) -> None:
+    server, pooler_port, balancer_port = _serving(backend)
+    ports = (server.listen_port, pooler_port, balancer_port)
+    ending = _put_certificate(backend, server, datetime.now(UTC) - timedelta(days=800))
+    postgres.reload(paths_of(backend, server))
+    backend.poolers.start([server], pooler_port)
+    backend.replicas.start_balancer([server], balancer_port)
+    eventually(lambda: {_served(port) for port in ports} == {ending.certificate})
+
+    replace(backend.servers, _due_at={}).maintain(server, 0.5, datetime.now(UTC))
+    renewed = (paths_of(backend, server).tls / "server.crt").read_text()
+    assert renewed != ending.certificate
+    eventually(lambda: {_served(port) for port in ports} == {renewed})
+
+    by_a_killed_call = _put_certificate(backend, server, datetime.now(UTC))
+    replace(backend.servers, _due_at={}).maintain(server, 0.5, datetime.now(UTC))
+    eventually(lambda: {_served(port) for port in ports} == {by_a_killed_call.certificate})
+
+
+def test_a_server_that_does_not_run_gets_no_certificate_from_maintenance(backend: LocalBackend, parent: Server) -> None:
+    _put_certificate(backend, parent, datetime.now(UTC) - timedelta(days=800))
+    ending = (paths_of(backend, parent).tls / "server.crt").read_text()
+    backend.servers.stop(parent)
+    replace(backend.servers, _due_at={}).maintain(parent, 0.5, datetime.now(UTC))
+    assert (paths_of(backend, parent).tls / "server.crt").read_text() == ending
+
+
+def _serving(backend: LocalBackend) -> tuple[Server, int, int]:
+    """Return a server that serves with a pooler and a balancer before it, and their ports."""
+    pooler_port, balancer_port = free_port(), free_port()
+    server = new_server(backend.instances, pooler_port=pooler_port)
+    backend.servers.initialize(server)
+    run(backend, server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    backend.servers.open(server)
+    return server, pooler_port, balancer_port
+
+
+def _put_certificate(backend: LocalBackend, server: Server, at: datetime) -> Issued:
+    """Write a certificate that was issued at some time, as a call does that is killed before the server loads it."""
+    issued = backend.instances.authority.issue(server.service_id, [server.host], at)
+    files.write(paths_of(backend, server).tls / "server.key", issued.key)
+    files.write(paths_of(backend, server).tls / "server.crt", issued.certificate)
+    os.utime(paths_of(backend, server).tls / "server.crt", (time.time(), time.time()))  # the kernel's is earlier
+    return issued
+
+
+def _served(port: int) -> str:
+    """Return the certificate that clients of an endpoint get, as PEM."""
+    with socket.create_connection(("localhost", port)) as plain:
+        assert offers_tls(plain)
+        with encrypted(plain) as connection:
+            return ssl.DER_cert_to_PEM_cert(connection.getpeercert(binary_form=True) or b"")

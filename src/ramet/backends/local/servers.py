@@ -45,6 +45,7 @@ _LOOK_SECONDS = 0.5
 _SESSIONS_SECONDS = 10.0
 _LOG_SECONDS = 20.0
 _ARCHIVE_SECONDS = 10.0
+_CERTIFICATE_SECONDS = 24 * 3600.0
 _INITIALIZED = "initialized"
 
 
@@ -207,10 +208,10 @@ class LocalServers:
             read_only_storage.set_writable(paths)
 
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
-        """Do the regular work on a server; the log and the archive are checked every few seconds only."""
+        """Do the regular work on a server: its log and archive every few seconds, its certificate once a day."""
         paths = self.instances.paths(server.service_id)
-        is_primary = server.primary is None
-        if not server.is_standby and postgres.is_ready(paths):
+        is_primary, is_ready = server.primary is None, postgres.is_ready(paths)
+        if not server.is_standby and is_ready:
             self.instances.read_only_roles.enforce(paths)
         if self._is_due(server, "log", _LOG_SECONDS):
             bound_log(paths, self.instances.account)
@@ -220,6 +221,9 @@ class LocalServers:
                 archive.add_histories(paths.data / WAL_DIRECTORY, paths.archive)
             if digests.record(paths, budget_seconds):
                 self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
+        if is_ready and self._is_due(server, "certificate", _CERTIFICATE_SECONDS):  # others get one when they start
+            self.instances.keep_certificate(server)
+            self.poolers.load_certificate(server.service_id)
         return Maintenance(archive.delay(paths.data) if is_primary else None)
 
     def _is_due(self, server: Server, work: str, every_seconds: float) -> bool:

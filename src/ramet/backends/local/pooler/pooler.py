@@ -91,6 +91,13 @@ class Poolers:
                 daemon.reload()  # also an unchanged one: the call that wrote it may have been killed before its reload
         _await_answer(daemon, pooling)
 
+    def load_certificate(self, service_id: str) -> None:
+        """Let the pooler and the balancer of a server, if they run, load its certificate again. May run again."""
+        for kind in (POOLER, BALANCER):
+            daemon = Poolers(self.instances, kind)._daemon(service_id)
+            if daemon.home.is_dir():
+                daemon.reload()
+
     def serves(self, service_id: str) -> bool:
         """Tell whether the pooler's process runs. Raises Unseen when that cannot be determined."""
         with looking_at(f"the {self.kind} of service {service_id}"):

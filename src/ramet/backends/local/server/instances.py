@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -244,21 +245,35 @@ class Instances:
     def _installation(self, server: Server) -> Installation:
         return self.installations.of(server.pg_major)
 
-    def ensure_certificate(self, server: Server) -> None:
-        """Issue a certificate for the server, unless it has a valid one; `start` does so too."""
+    def ensure_certificate(self, server: Server) -> bool:
+        """Issue a certificate for the server, unless it has a valid one; `start` does so too. True: it is another."""
         paths = self.paths(server.service_id)
         certificate, now = paths.tls / "server.crt", datetime.now(UTC)
         if not self._installation(server).has_tls:
-            return
+            return False
         key = paths.tls / "server.key"
         found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
         hosts = [server.host, *server.earlier_hosts]
         if self.authority.still_serves(found, found_key, hosts, now):
-            return
+            return False
         issued = self.authority.issue(server.service_id, hosts, now)
         # Not flushed: after a power failure an invalid certificate is replaced.
         files.write(key, issued.key)
         files.write(certificate, issued.certificate)
+        return True
+
+    def keep_certificate(self, server: Server) -> None:
+        """Replace the certificate of a running server before it ends, and let the server load it. May run again."""
+        paths, is_new = self.paths(server.service_id), self.ensure_certificate(server)
+        certificate = paths.tls / "server.crt"
+        if certificate.exists() and (is_new or self._is_unloaded(certificate, paths)):
+            postgres.reload(paths)
+
+    def _is_unloaded(self, certificate: Path, paths: ServicePaths) -> bool:
+        """Tell whether the server has not loaded a certificate since it was issued: a killed call was to do that."""
+        with connections.connect(paths) as connection:
+            query = "SELECT pg_conf_load_time() < to_timestamp(%s)"
+            return bool(connections.value(connection, query, certificate.stat().st_mtime))
 
     def _limit_storage(self, paths: ServicePaths) -> None:
         try:
