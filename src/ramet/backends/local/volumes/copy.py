@@ -40,7 +40,7 @@ class CopyDriver:
         with built_at(target, remove_apart) as partial:
             ensure_room(self.estimate_bytes(source, exclusions), target)
             form = copy_tree.same_names(self.transfer())
-            return helper_process.call(copy_tree.copy_tree, source, partial, exclusions, form)
+            return helper_process.call_to_copy(copy_tree.copy_tree, source, partial, exclusions, form)
 
     def remove_tree(self, path: Path) -> None:
         """Remove a tree and every incomplete one of that name."""

@@ -19,14 +19,16 @@ from ramet.errors import Unavailable
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _LENGTH_BYTES = 8
-_turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+_COPIES = os.cpu_count() or 1
+_turns, _turns_of_copies = threading.BoundedSemaphore(_COPIES + 1), threading.BoundedSemaphore(_COPIES)
 _idle: "queue.LifoQueue[_Helper]" = queue.LifoQueue()
 
 
 def call(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Call a function of a module in a helper process; at most one call runs for each CPU.
+    """Call a function of a module in a helper process; at most one call for each CPU runs, and another one.
 
-    Raises what the function raises, and Unavailable when the process dies: the function may then have run in part.
+    What may take hours is for `call_to_copy`. Raises what the function raises, and Unavailable when the process dies:
+    the function may then have run in part.
     """
     with _turns:
         try:
@@ -43,6 +45,12 @@ def call(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         answer: _R = result
         return answer
     raise result
+
+
+def call_to_copy(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Call a function that copies a tree, as `call` does. However many copies there are, other calls have a turn."""
+    with _turns_of_copies:
+        return call(function, *args, **kwargs)
 
 
 class _Helper:
@@ -75,8 +83,9 @@ def _end_idle() -> None:
 
 def _forget() -> None:
     """Forget the helpers in a forked process: two processes would read each other's answers."""
-    global _turns, _idle
-    _turns, _idle = threading.BoundedSemaphore(os.cpu_count() or 1), queue.LifoQueue()
+    global _turns, _turns_of_copies, _idle
+    _turns, _turns_of_copies = threading.BoundedSemaphore(_COPIES + 1), threading.BoundedSemaphore(_COPIES)
+    _idle = queue.LifoQueue()
 
 
 os.register_at_fork(after_in_child=_forget)

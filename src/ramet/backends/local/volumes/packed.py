@@ -48,7 +48,7 @@ class PackingDriver(CopyDriver):
         """Make `target` a packed copy of the tree `source`."""
         with built_at(target, remove_apart) as partial:
             ensure_room(_RESERVE_BYTES + self.estimate_bytes(source, exclusions), target)
-            return helper_process.call(_pack_tree, source, partial, exclusions, self._earlier)
+            return helper_process.call_to_copy(_pack_tree, source, partial, exclusions, self._earlier)
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
         """Return what a clone takes at least: about as much as the earlier tree, before equal files are shared."""
@@ -70,7 +70,7 @@ def unpack_tree(source: Path, target: Path, exclusions: Exclusions, size_bytes: 
     """
     with built_at(target, remove_apart) as partial:
         ensure_room(size_bytes, target)
-        helper_process.call(copy_tree.copy_tree, source, partial, exclusions, _unpacked)
+        helper_process.call_to_copy(copy_tree.copy_tree, source, partial, exclusions, _unpacked)
 
 
 def _pack_tree(source: Path, target: Path, exclusions: Exclusions, earlier: Path | None) -> CloneStatistics:
