@@ -36,9 +36,11 @@ def python(*lines: str) -> tuple[str, str, str]:
 
 
 def test_the_command_gets_the_fork_in_its_variables_and_its_exit_code_is_the_result(
-    terminal: Terminal, world: World, parent: str, tmp_path: Path
+    terminal: Terminal, world: World, parent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = tmp_path / "told"
+    for name in ("PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR", "PGPASSFILE"):
+        monkeypatch.setenv(name, "of another server")
     said = terminal.ramet("run", "--fork", "shop", "--", *python(_TELL.format(str(told)), "raise SystemExit(7)"))
     assert said.code == 7
     variables = json.loads(told.read_text())
@@ -49,6 +51,7 @@ def test_the_command_gets_the_fork_in_its_variables_and_its_exit_code_is_the_res
         f"postgresql://tsdbadmin:{variables['PGPASSWORD']}@{variables['PGHOST']}:{variables['PGPORT']}/tsdb"
         f"?sslmode={variables['PGSSLMODE']}"
     )
+    assert "of another server" not in variables.values()
     eventually(lambda: left(world) == [])
 
 

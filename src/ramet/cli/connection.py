@@ -1,7 +1,18 @@
-"""Connection strings of services: with TLS, except on loopback if the server was built without it."""
+"""Connection strings of services: with TLS, except on loopback if the server was built without it.
+
+And the environment of programs that are to connect there, and nowhere else.
+"""
+
+import os
+from collections.abc import Mapping
 
 from ramet.api.schemas.shared import Endpoint
 from ramet.endpoints import ADMIN, DATABASE, connection_uri, is_loopback
+
+# A service file overrides PGHOST and its like, and PGHOSTADDR the address of any host (PostgreSQL 18 docs, 32.15 and
+# 32.17).
+LEADS_ELSEWHERE = ("PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR")
+_PASSWORDS = ("PGPASSFILE", "PGPASSWORD")
 
 
 def connection_string(
@@ -10,6 +21,16 @@ def connection_string(
     """Return the URI for psql and drivers, with the password if there is one."""
     tls = speaks_tls(endpoint)
     return connection_uri(endpoint.host, endpoint.port, role=role, password=password, tls=tls, database=database)
+
+
+def libpq_environ(variables: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of a program that connects with libpq by a URI of a service, or by `variables`.
+
+    It has no variable of the user's that leads elsewhere, and none that has another password than `variables`, if these
+    have one: libpq prefers PGPASSWORD to PGPASSFILE.
+    """
+    dropped = {*LEADS_ELSEWHERE, *(_PASSWORDS if any(name in variables for name in _PASSWORDS) else ())}
+    return {**{name: value for name, value in environ.items() if name not in dropped}, **variables}
 
 
 def speaks_tls(endpoint: Endpoint) -> bool:

@@ -34,7 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def ramet_fork(pytestconfig: pytest.Config) -> Iterator["Throwaway"]:
-    """A fork of the newest state of `ramet_parent`, for all tests of this process."""
+    """A fork of the newest state of `ramet_parent`, for all tests of this process.
+
+    Until it is deleted, the environment has no variable with which libpq would connect elsewhere.
+    """
+    from ramet.cli.connection import LEADS_ELSEWHERE
     from ramet.cli.ui.options import find_parent, open_client
     from ramet.kits.throwaway import throwaway_fork
 
@@ -44,7 +48,10 @@ def ramet_fork(pytestconfig: pytest.Config) -> Iterator["Throwaway"]:
     with (
         open_client(None) as client,
         throwaway_fork(client, find_parent(client, parent), labels={"run-by": "pytest"}) as fork,
+        pytest.MonkeyPatch.context() as environ,
     ):
+        for name in LEADS_ELSEWHERE:
+            environ.delenv(name, raising=False)
         yield fork
 
 

@@ -1,7 +1,6 @@
 """`ramet run`: a command with a fork of its own."""
 
 import logging
-import os
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from ramet.cli.commands.restore_points import ChosenPoint, restore_point_options
+from ramet.cli.connection import libpq_environ
 from ramet.cli.ui.durations import Duration, shown_duration
 from ramet.cli.ui.keeping import whole
 from ramet.cli.ui.options import complete_service, find_parent, with_client
@@ -49,8 +49,9 @@ def run(
 ) -> int:
     """Run a command with a fork of its own, and delete the fork when the command ends.
 
-    The command finds the fork by DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE. The exit
-    code is that of the command. When 'ramet run' itself is killed, the fork expires.
+    The command finds the fork by DATABASE_URL, PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE. Your
+    PGSERVICE, PGSERVICEFILE, PGHOSTADDR and PGPASSFILE are not passed on: they could lead it elsewhere. The exit code
+    is that of the command. When 'ramet run' itself is killed, the fork expires.
 
     \b
     Examples:
@@ -67,7 +68,7 @@ def run(
         throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,
     ):
         say(f"{fork.service.name} is READY after {shown_duration(time.monotonic() - begun)}.", "green")
-        return _run(command, {**os.environ, **fork.variables})
+        return _run(command, libpq_environ(fork.variables))
 
 
 @contextmanager

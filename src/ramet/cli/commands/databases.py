@@ -8,7 +8,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
-from ramet.cli.connection import connection_string, speaks_tls
+from ramet.cli.connection import connection_string, libpq_environ, speaks_tls
 from ramet.cli.ui.options import parent_of_replica, service_command, with_service
 from ramet.cli.user_files.passwords import (
     find_password,
@@ -110,8 +110,10 @@ def connect(
     if is_standby(service):
         click.echo(_standby_hint(service), err=True)
     program = find_psql(needs_tls=speaks_tls(endpoint))
-    environ = {**os.environ, **password_variables(endpoint), **({"PGOPTIONS": _READ_ONLY} if read_only else {})}
-    uri = connection_string(endpoint, role=role, database=_database_of(service))
+    database = _database_of(service)
+    saved = password_variables(endpoint) if (role, database) == (ADMIN, DATABASE) else {}
+    environ = libpq_environ({**saved, **({"PGOPTIONS": _READ_ONLY} if read_only else {})})
+    uri = connection_string(endpoint, role=role, database=database)
     os.execve(program, [program, uri, *psql_arguments], environ)  # noqa: S606 - no shell is meant
 
 

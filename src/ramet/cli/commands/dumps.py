@@ -13,7 +13,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of, known_installations
-from ramet.cli.connection import connection_string, speaks_tls
+from ramet.cli.connection import connection_string, libpq_environ, speaks_tls
 from ramet.cli.ui.options import FILE, service_command
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
@@ -58,7 +58,7 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
     """
     endpoint = endpoint_of(client, service)
     programs = find_dump_programs(needs_tls=speaks_tls(endpoint))
-    environ = {**os.environ, **password_variables(endpoint)}
+    environ = libpq_environ(password_variables(endpoint))
     directory = None if file == _STANDARD_OUTPUT else file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name:
         content = ["--schema-only", "--no-publications"] if schema_only else ["-b"]

@@ -10,7 +10,7 @@ import click
 
 from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connection_string, libpq_environ
 from ramet.cli.ui.options import with_service
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
@@ -33,7 +33,7 @@ def show_schema(client: Client, service: Service, dump_arguments: tuple[str, ...
       ramet db schema shop -- --table orders
     """
     endpoint = endpoint_of(client, service)
-    environ = {**os.environ, **password_variables(endpoint)}
+    environ = libpq_environ(password_variables(endpoint))
     dump_schema(service.name, connection_string(endpoint), environ, dump_arguments)
 
 

@@ -1,0 +1,74 @@
+"""What leads the programs of libpq to a service, and to nothing else."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramet.cli.connection import libpq_environ
+from tests.cli.terminal import Terminal
+
+ELSEWHERE = {"PGSERVICE": "prod", "PGSERVICEFILE": "/prod.conf", "PGHOSTADDR": "192.0.2.1"}
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user whose variables lead libpq to another server, with the password of that."""
+    for name, value in {**ELSEWHERE, "PGPASSWORD": "of another server"}.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_variables_that_lead_elsewhere_are_dropped_and_a_password_only_for_another() -> None:
+    own = {"PGPASSFILE": "mine", "PGPASSWORD": "mine", "PGAPPNAME": "shop"}
+    assert libpq_environ({}, {**ELSEWHERE, **own}) == own
+    for given in ({"PGPASSFILE": "saved"}, {"PGPASSWORD": "of the fork"}):
+        assert libpq_environ(given, {**ELSEWHERE, **own}) == {"PGAPPNAME": "shop", **given}
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_psql_connects_to_the_service_with_its_saved_password(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "psql"
+    program.write_text(f"#!{sys.executable}\nimport json, os\nprint(json.dumps(dict(os.environ)))\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert terminal.ramet("service", "create", "asked").code == 0
+
+    def environ(*words: str) -> dict[str, str]:
+        command = [sys.executable, "-m", "ramet", "db", "connect", "asked", *words]
+        found: dict[str, str] = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+        return found
+
+    assert environ().keys() & {*ELSEWHERE, "PGPASSWORD"} == set()
+    assert environ()["PGPASSFILE"] == str(terminal.config / "pgpass")
+    # The saved password is the admin's: for another role the user's own is used.
+    assert environ("--role", "reporting")["PGPASSWORD"] == "of another server"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_pg_dump_connects_to_the_service_with_its_saved_password(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Mapping[str, str]] = []
+    monkeypatch.setattr("ramet.cli.commands.schema.dump_schema", lambda _, __, environ, ___: seen.append(environ))
+    monkeypatch.setattr("ramet.cli.commands.dumps._dump", writing(seen))
+    assert terminal.ramet("service", "create", "dumped").code == 0
+    assert terminal.ramet("db", "schema", "dumped").code == 0
+    assert terminal.ramet("db", "dump", "dumped", "--file", str(terminal.home / "script")).code == 0
+    assert [one.keys() & {*ELSEWHERE, "PGPASSWORD", "PGPASSFILE"} for one in seen] == [{"PGPASSFILE"}] * 2
+
+
+def writing(seen: list[Mapping[str, str]]) -> Any:
+    """Return what takes the place of pg_dump, and keeps the environment that pg_dump would have."""
+
+    def dump(_: Path, __: str, directory: Path, ___: Sequence[str], environ: Mapping[str, str]) -> Path:
+        seen.append(environ)
+        (directory / "script").touch()
+        return directory / "script"
+
+    return dump
