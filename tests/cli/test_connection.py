@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from ramet.cli.commands import cli
 from ramet.cli.connection import libpq_environ
+from ramet.cli.ui.exit_codes import run
 from tests.cli.terminal import Terminal
+from tests.cli.world import World
 
 ELSEWHERE = {"PGSERVICE": "prod", "PGSERVICEFILE": "/prod.conf", "PGHOSTADDR": "192.0.2.1"}
+SCRIPT = b"-- \r\n\r \xff\n"
 
 
 @pytest.fixture
@@ -63,12 +67,25 @@ def test_pg_dump_connects_to_the_service_with_its_saved_password(
     assert [one.keys() & {*ELSEWHERE, "PGPASSWORD", "PGPASSFILE"} for one in seen] == [{"PGPASSFILE"}] * 2
 
 
+def test_a_dump_is_printed_byte_for_byte(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for name, value in {**world.environ(), "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    with world.client() as client:
+        service = client.wait_ready(client.create_service("printed").service_id)
+    monkeypatch.setattr("ramet.cli.commands.dumps._dump", writing([]))
+    words = ["db", "dump", service.service_id]
+    assert run(lambda: cli.main(words, prog_name="ramet", standalone_mode=False)) == 0
+    assert capsysbinary.readouterr().out == SCRIPT
+
+
 def writing(seen: list[Mapping[str, str]]) -> Any:
-    """Return what takes the place of pg_dump, and keeps the environment that pg_dump would have."""
+    """Return what writes SCRIPT in place of pg_dump, and keeps the environment that pg_dump would have."""
 
     def dump(_: Path, __: str, directory: Path, ___: Sequence[str], environ: Mapping[str, str]) -> Path:
         seen.append(environ)
-        (directory / "script").touch()
+        (directory / "script").write_bytes(SCRIPT)
         return directory / "script"
 
     return dump

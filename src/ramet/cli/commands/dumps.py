@@ -66,8 +66,8 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
         if directory is not None:
             written.replace(file)
             return
-        with written.open() as script:
-            shutil.copyfileobj(script, sys.stdout)
+        with written.open("rb") as script:
+            shutil.copyfileobj(script, sys.stdout.buffer)
 
 
 def find_dump_programs(*, needs_tls: bool) -> Path:
