@@ -12,6 +12,7 @@ from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
 FILE = Credentials("http://file/public/api/v1", "p1", "RKFILE", "secret-of-file")
+OTHER = Credentials("http://other/public/api/v1", "p2", "RKOTHER", "secret-of-other")
 
 
 def test_each_variable_overrides_its_value_in_the_users_own_file(tmp_path: Path) -> None:
@@ -33,6 +34,10 @@ def test_half_a_key_of_the_environment_is_not_mixed_with_the_saved_one(tmp_path:
 def test_a_named_file_overrides_everything(tmp_path: Path) -> None:
     write_credentials(tmp_path / "ci.json", FILE)
     assert find_credentials(tmp_path / "ci.json", {"RAMET_PROJECT_ID": "p2"}) == FILE
+    named = {"RAMET_CREDENTIALS_FILE": str(tmp_path / "ci.json")}
+    assert find_credentials(None, {**named, "RAMET_PROJECT_ID": "p2"}) == FILE
+    write_credentials(tmp_path / "other.json", OTHER)
+    assert find_credentials(tmp_path / "other.json", named) == OTHER
 
 
 def test_missing_credentials_are_named(tmp_path: Path) -> None:
@@ -71,6 +76,18 @@ def test_without_credentials_a_command_exits_with_4_and_says_how_to_get_them(str
     said = stranger.ramet("service", "list")
     assert said.code == 4
     assert "ramet up" in said.err
+
+
+def test_keys_are_made_where_the_named_file_says_and_nowhere_else(
+    stranger: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = stranger.home / "ci.json"
+    monkeypatch.setenv("RAMET_CREDENTIALS_FILE", str(named))
+    missing = stranger.ramet("key", "list")
+    assert (missing.code, f"There is no credentials file at {named}" in missing.err) == (4, True)
+    write_credentials(named, Credentials(world.base_url, world.project.id, world.public_key, world.secret.reveal()))
+    assert world.public_key in stranger.ramet("key", "list").out
+    assert world.base_url.partition("://")[2].partition("/")[0] in stranger.ramet().out
 
 
 def test_a_wrong_secret_exits_with_4_and_another_project_with_5(

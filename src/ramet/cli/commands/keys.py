@@ -1,5 +1,6 @@
 """`ramet key`: the API keys of a project, through the interface with an admin's key, or on the host without one."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from ramet.cli.commands.projects import LimitOrNone, address_of, existing_projec
 from ramet.cli.ui.durations import Duration, local_time, shown_duration
 from ramet.cli.ui.options import FILE, data_option, find_service, open_client, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
-from ramet.cli.user_files.credentials import Credentials, write_credentials
+from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, Credentials, write_credentials
 from ramet.client import Client
 from ramet.control.projects import Projects
 from ramet.errors import Unauthorized
@@ -126,6 +127,8 @@ def _keys(project: str | None, data_dir: Path | None) -> Iterator[_Keys]:
         try:
             client = open_client(None)
         except Unauthorized:
+            if os.environ.get(CREDENTIALS_VARIABLE):
+                raise  # a file that is named and missing must not lead to another installation
             client = None
     if client is not None:
         with client:

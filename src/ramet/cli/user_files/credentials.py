@@ -1,6 +1,7 @@
 """Which server, project and key a command uses.
 
-A file that is named overrides RAMET_* variables, and each of those overrides its value in the user's own file.
+A file that is named, by an option or by RAMET_CREDENTIALS_FILE, overrides the other RAMET_* variables, and each of
+those overrides its value in the user's own file.
 """
 
 import os
@@ -51,6 +52,8 @@ def config_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 def find_credentials(named: Path | None, environ: Mapping[str, str] = os.environ) -> Credentials:
     """Return the credentials for a command. Raises Unauthorized, with what is missing and how to get it."""
+    if named is None and environ.get(CREDENTIALS_VARIABLE):
+        named = Path(environ[CREDENTIALS_VARIABLE])
     if named is not None:
         found = read_credentials(named)
         if found is None:
