@@ -27,7 +27,7 @@ from ramet.model.wal_level import WalLevel
     type=click.IntRange(1, MOST_AT_ONCE),
     default=1,
     show_default=True,
-    help="Make so many forks, or none; each has its number as a suffix of the name.",
+    help="Make so many forks, or none; each has its number as a suffix of the name. JSON and YAML have a list then.",
 )
 @click.option(
     "--quiet/--no-quiet",
@@ -115,5 +115,4 @@ def _fork_several(
 ) -> None:
     if new.returns_existing(client, *(f"{name}-{n}" for n in range(1, count + 1)), known=known):
         return
-    for accepted in client.fork_services(parent_id, point.strategy, count, **fields, name=name, **new.fields):
-        new.follow(client, accepted)
+    new.follow_all(client, client.fork_services(parent_id, point.strategy, count, **fields, name=name, **new.fields))

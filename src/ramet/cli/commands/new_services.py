@@ -1,8 +1,9 @@
 """What every new service is requested with, and what its command does afterwards: save, wait, print."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
 from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, password_option
-from ramet.cli.ui.output import say
+from ramet.cli.ui.output import print_data, say
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client, Keeping
@@ -64,12 +65,15 @@ class NewService:
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
         found = find_taken((known or Listing(client)).services, names, if_not_exists=self.if_not_exists)
-        from ramet.cli.ui.service_views import print_service
 
-        for one in found:
-            doing, done = f"Waiting for {one.name}", f"{one.name} is READY"
-            ready = None if one.paused else self.waiting.follow(client.wait_ready, one.service_id, doing, done)
-            print_service(ready or one, self.output)
+        def ready() -> Iterator[Service]:
+            for one in found:
+                doing, done = f"Waiting for {one.name}", f"{one.name} is READY"
+                waits = not one.paused
+                yield (self.waiting.follow(client.wait_ready, one.service_id, doing, done) if waits else None) or one
+
+        if found:
+            _print_each(ready(), self.output, as_list=len(names) > 1)
         return bool(found)
 
     def follow(
@@ -81,9 +85,7 @@ class NewService:
         """
         from ramet.cli.ui.service_views import print_service  # imported while the server works, not before
 
-        password = accepted.initial_password if isinstance(accepted.initial_password, str) else None
-        if password is not None and not self.no_save_password:
-            save_password(accepted.endpoint, password)
+        password = self._save_password(accepted)
         doing = doing or ("Creating" if accepted.forked_from is None else "Forking")
         try:
             ready = self.waiting.follow(
@@ -91,10 +93,50 @@ class NewService:
             )
         except (Error, click.Abort):
             if self.no_save_password and password is not None:
-                say(f"The password of {accepted.name} is not saved in a file: {password}")
+                _say_password(accepted.name, password)
             raise
         shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
         print_service(shown, self.output, self._access(accepted, password) if self.output == "table" else ())
+
+    def follow_all(self, client: Client, accepted: Sequence[Service]) -> None:
+        """Save or say all passwords before anything can fail, wait for each if the user wants to, and print them.
+
+        Raises the first error after the last wait.
+        """
+        for one in accepted:
+            password = self._save_password(one)
+            if self.no_save_password and password is not None and self.waiting.seconds is not None:
+                _say_password(one.name, password)
+        errors: list[Error] = []
+        found = self._each_ready(client, accepted, errors)
+        _print_each(found, self.output, as_list=True, extra=lambda one: self._access(one, _password_of(one)))
+        for error in errors[1:]:
+            say(f"Error: {error}", "red")
+        if errors:
+            raise errors[0]
+
+    def _each_ready(self, client: Client, accepted: Sequence[Service], errors: list[Error]) -> Iterator[Service]:
+        """Yield each service when it is READY, or as it is where no wait is wanted; note errors.
+
+        All of them together may take the time that the user gives.
+        """
+        seconds, begun = self.waiting.seconds, time.monotonic()
+        for one in accepted:
+            left = None if seconds is None else max(seconds - (time.monotonic() - begun), 0.0)
+            doing, done = f"Forking {one.name}", f"{one.name} is READY"
+            try:
+                ready = replace(self.waiting, seconds=left).follow(client.wait_ready, one.service_id, doing, done)
+            except Error as error:
+                errors.append(error)
+                continue
+            yield msgspec.structs.replace(ready or one, initial_password=one.initial_password)
+
+    def _save_password(self, accepted: Service) -> str | None:
+        """Save the password of a new service unless the user wants none saved, and return it if there is one."""
+        password = _password_of(accepted)
+        if password is not None and not self.no_save_password:
+            save_password(accepted.endpoint, password)
+        return password
 
     def _access(self, accepted: Service, password: str | None) -> list[tuple[str, str]]:
         """Return how to connect, which asks the endpoint whether it speaks TLS."""
@@ -104,6 +146,35 @@ class NewService:
         if password is None:
             return "changed since the service was created; to set another one: ramet service update-password"
         return password if self.no_save_password else f"saved in {passwords_path()}"
+
+
+def _password_of(accepted: Service) -> str | None:
+    return accepted.initial_password if isinstance(accepted.initial_password, str) else None
+
+
+def _say_password(name: str, password: str) -> None:
+    say(f"The password of {name} is not saved in a file: {password}")
+
+
+def _print_each(
+    services: Iterable[Service],
+    output: str,
+    *,
+    as_list: bool,
+    extra: Callable[[Service], Sequence[tuple[str, str]]] = lambda _: (),
+) -> None:
+    """Print services: for people each when it comes, with `extra` lines; for programs one document.
+
+    That is a list, or with `as_list` False the only service.
+    """
+    from ramet.cli.ui.service_views import print_service
+
+    if output == "table":
+        for one in services:
+            print_service(one, output, extra(one))
+        return
+    found = list(services)
+    print_data(found if as_list else found[0], output)
 
 
 def new_service_options(default_size: str, *, both: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
