@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.client import ApiError, ForkStrategy
 from ramet.client.errors import UNKNOWN_ANSWER
+from ramet.kits.run import _interruptible, _run
 from ramet.kits.throwaway import throwaway_fork
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
@@ -83,6 +85,36 @@ def test_a_request_to_end_reaches_the_command_and_the_fork_is_deleted(
     running.send_signal(signal.SIGTERM)
     assert running.wait(120) == 128 + signal.SIGTERM
     eventually(lambda: left(world) == [])
+
+
+def test_a_signal_that_is_ignored_is_ignored_by_the_command_too() -> None:
+    """Under nohup the end of the terminal ends neither."""
+    told = "raise SystemExit(signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with _interruptible():
+            signal.raise_signal(signal.SIGHUP)
+            assert _run(python("import os, signal", "os.kill(os.getppid(), signal.SIGHUP)", told), os.environ) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_request_to_end_while_the_command_is_started_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def asked_to_end(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **named))
+        signal.raise_signal(signal.SIGTERM)
+        return started[0]
+
+    monkeypatch.setattr("ramet.kits.run.subprocess.Popen", asked_to_end)
+    try:
+        with _interruptible():
+            assert _run(python("import signal", "signal.pause()"), os.environ) == 128 + signal.SIGTERM
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 def test_a_fork_whose_maker_is_killed_has_a_life_span(world: World, parent: str) -> None:

@@ -78,7 +78,18 @@ def _interruptible() -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(_KILLED + number)
 
-    before = {number: signal.signal(number, end) for number in _FORWARDED}
+    with _handling(dict.fromkeys(_FORWARDED, end)):
+        yield
+
+
+@contextmanager
+def _handling(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Handle signals until the end of the block, except those that are ignored, as SIGHUP under nohup.
+
+    The command ignores these as well, as it would without `ramet run`.
+    """
+    handled = {number: one for number, one in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in handled.items()}
     try:
         yield
     finally:
@@ -88,22 +99,24 @@ def _interruptible() -> Iterator[None]:
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command to its end, pass signals on to it, and return its exit code as a shell does."""
-    try:
-        child = subprocess.Popen(command, env=environ)
-    except OSError as error:
-        raise NotFound(
-            "COMMAND_NOT_STARTED", f"{command[0]!r} cannot be started: {error.strerror}", "Check its name and PATH."
-        ) from error
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
-        child.send_signal(number)
+        if child is None:
+            early.append(number)
+        else:
+            child.send_signal(number)
 
     # A terminal sends an interrupt to the child as well: here it only has to be survived.
-    handlers: dict[int, Any] = {**dict.fromkeys(_FORWARDED, forward), signal.SIGINT: lambda *_: None}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
+    with _handling({**dict.fromkeys(_FORWARDED, forward), signal.SIGINT: lambda *_: None}):
+        try:
+            child = subprocess.Popen(command, env=environ)
+        except OSError as error:
+            raise NotFound(
+                "COMMAND_NOT_STARTED", f"{command[0]!r} cannot be started: {error.strerror}", "Check its name and PATH."
+            ) from error
+        for number in early:
+            child.send_signal(number)
         code = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return code if code >= 0 else _KILLED - code
