@@ -45,3 +45,21 @@ def test_a_file_without_a_password_is_refused(tmp_path: Path) -> None:
         find_source_password(URL, tmp_path / "empty", {})
     with pytest.raises(Invalid, match="cannot be read"):
         find_source_password(URL, tmp_path / "missing", {})
+
+
+def test_only_the_password_that_is_sent_must_be_utf8(tmp_path: Path) -> None:
+    (tmp_path / "pgpass").write_bytes(
+        b"# gr\xfcn\nother:*:*:*:gr\xfcn\ndb.example:*:*:app:gr\xc3\xbcn\n*:*:*:*:gr\xfcn\n"
+    )
+    (tmp_path / "pgpass").chmod(0o600)
+    environ = {"PGPASSFILE": str(tmp_path / "pgpass")}
+    assert find_source_password(URL, None, environ) == Secret("grün")
+    (tmp_path / "file").write_bytes(b"geheim\xfc\n")
+    for url, file, given, named in (
+        ("postgresql://b@h/d", None, environ, r"for h in .*pgpass is not UTF-8"),
+        (URL, tmp_path / "file", {}, r"first line of .*file is not UTF-8"),
+        (URL, None, {"PGPASSWORD": "geheim\udcfc"}, "PGPASSWORD is not UTF-8"),
+    ):
+        with pytest.raises(Invalid, match=named) as refused:
+            find_source_password(url, file, given)
+        assert "geheim" not in str(refused.value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import click
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _MIB = 1024**2
 _PROGRESS_SECONDS = 1.0
+# What of a URL can be shown: it has no part that could be a password.
+_WITHOUT_PASSWORD = re.compile(r"\w*://(?:[^:@]*@|\[)[^@]*")
 _STYLES = {"REFUSED": "red", "CHANGED": "yellow", "NOTED": ""}
 
 
@@ -186,7 +189,7 @@ def finding_pairs(findings: Sequence[ImportFinding]) -> list[tuple[str, str | Te
 
 def _without_file(url: str) -> tuple[str, str | None]:
     """Return a URL without sslrootcert, and the certificates in the file that it names."""
-    parts = urlsplit(url)
+    parts = _parts(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     file = query.pop("sslrootcert", None)
     if file is None:
@@ -195,4 +198,26 @@ def _without_file(url: str) -> tuple[str, str | None]:
         certificate = Path(file).read_text()
     except OSError as error:
         raise Invalid("NO_ROOT_CERTIFICATE", f"sslrootcert {file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Invalid(
+            "NO_ROOT_CERTIFICATE",
+            f"sslrootcert {file} is no certificate in PEM",
+            "Convert it: openssl x509 -inform DER -in FILE -out FILE.pem.",
+        ) from error
     return urlunsplit(parts._replace(query=urlencode(query))), certificate
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a URL, whose port is a number. Raises Invalid, with the URL unless it may have a password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        address = url.partition("?")[0]
+        got = f"got {address[:200]!r}" if _WITHOUT_PASSWORD.fullmatch(address) else "not shown: it may have a password"
+        raise Invalid(
+            "INVALID_SOURCE",
+            f"--from is not a usable URL: its host or its port cannot be read ({got})",
+            "It looks like postgresql://user@host:5432/database?sslmode=require; an IPv6 address is in brackets.",
+        ) from error
+    return parts
