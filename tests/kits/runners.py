@@ -39,10 +39,12 @@ def action(name: str) -> dict[str, Any]:
 
 @dataclass
 class GitHubRunner:
-    """One job: its variables, and what its steps print. `folder` is its temporary directory."""
+    """One job of a repository: its variables, and what its steps print. `folder` is its temporary directory."""
 
     folder: Path
     number: int
+    repository: str = "shop"
+    repository_id: int = 123456789
     environ: dict[str, str] = field(default_factory=dict)
     log: str = ""
 
@@ -52,25 +54,31 @@ class GitHubRunner:
         gh.chmod(0o755)
 
     @property
+    def context(self) -> dict[str, str]:
+        """What GitHub tells the job of its pull request."""
+        return {
+            "github.event.pull_request.number": str(self.number),
+            "github.event.repository.name": self.repository,
+            "github.repository_id": str(self.repository_id),
+            "github.token": "token",
+        }
+
+    @property
     def comments(self) -> list[str]:
         found: list[str] = json.loads((self.folder / "comments.json").read_text())
         return found
 
     def use(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
         """Run the steps of an action with inputs, and return its outputs."""
-        made = action(name)
-        known = {"github.event.pull_request.number": str(self.number), "github.token": "token"}
+        made, known = action(name), self.context
         for key, one in made["inputs"].items():
             assert key in given or not one.get("required"), key
-            known[f"inputs.{key}"] = given.get(key, self._resolved(one.get("default", ""), known))
+            known[f"inputs.{key}"] = given.get(key, resolved(one.get("default", ""), known))
         for step in made["runs"]["steps"]:
-            variables = {name: self._resolved(value, known) for name, value in step.get("env", {}).items()}
+            variables = {name: resolved(value, known) for name, value in step.get("env", {}).items()}
             outputs = self.run(step["run"], variables)
             known |= {f"steps.{step.get('id')}.outputs.{name}": value for name, value in outputs.items()}
-        return {name: self._resolved(one["value"], known) for name, one in made.get("outputs", {}).items()}
-
-    def _resolved(self, text: str, known: Mapping[str, str]) -> str:
-        return _EXPRESSION.sub(lambda found: known[found[1]], str(text))
+        return {name: resolved(one["value"], known) for name, one in made.get("outputs", {}).items()}
 
     def run(self, script: str, variables: Mapping[str, str]) -> dict[str, str]:
         """Run a script as a step, and return its outputs. Its failure is a failure of the test."""
@@ -81,7 +89,7 @@ class GitHubRunner:
             "HOME": str(self.folder),
             "PATH": os.pathsep.join((str(self.folder), str(Path(sys.executable).parent), os.environ["PATH"])),
             "RUNNER_TEMP": str(self.folder),
-            "GITHUB_REPOSITORY": "owner/shop",
+            "GITHUB_REPOSITORY": f"owner/{self.repository}",
             **{name: str(file) for name, file in files.items()},
             **self.environ,
             **variables,
@@ -91,6 +99,11 @@ class GitHubRunner:
         assert done.returncode == 0, self.log
         self.environ |= _pairs(files["GITHUB_ENV"])
         return _pairs(files["GITHUB_OUTPUT"])
+
+
+def resolved(text: str, known: Mapping[str, str]) -> str:
+    """Return a text with the values of its expressions."""
+    return _EXPRESSION.sub(lambda found: known[found[1]], str(text))
 
 
 def _pairs(file: Path) -> dict[str, str]:

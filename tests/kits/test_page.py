@@ -109,7 +109,7 @@ def _a_pull_request_has_a_comment(admin: Client, folder: Path) -> None:
         session.execute("ALTER TABLE orders ADD note text; CREATE VIEW noted AS SELECT note FROM orders")
     runner.use("report", keys)
     [comment] = runner.comments
-    assert comment.startswith("<!-- ramet: pr-7 -->\n**`pr-7`** is a fork of `shop`")
+    assert comment.startswith("<!-- ramet: shop-123456789-pr-7 -->\n**`shop-123456789-pr-7`** is a fork of `shop`")
     assert "\n+    note text\n" in comment
     assert "\n+view public.noted\n" in comment
     assert "//" not in comment
