@@ -10,8 +10,8 @@ from tests.backends.kubernetes.api_server import in_cluster
 
 # What does nothing or has an answer where the rest is refused, because it is called for every service.
 _ANSWERED = {
-    "balancer_serves", "detach", "discard", "discard_copy", "keep", "majors", "observe", "refuse", "seal", "serve",
-    "serves", "sessions", "stop", "waiting",
+    "balancer_serves", "detach", "discard", "discard_copy", "keep", "list_open", "majors", "observe", "refuse", "seal",
+    "serve", "serves", "sessions", "stop", "waiting",
 }  # fmt: skip
 
 

@@ -16,6 +16,9 @@ from ramet.cli.ui.options import FILE, data_option
 from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.telemetry import start_logging
 
+# libpq takes the address from them also where a host is given: the platform's sessions would go there.
+_LEADS_ELSEWHERE = ("PGHOSTADDR", "PGSERVICE")
+
 
 @click.command("up")
 @data_option
@@ -96,6 +99,8 @@ def begin(data_dir: Path | None, **arguments: str | None) -> Settings:
     os.umask(0o077)
     signal.signal(signal.SIGTERM, _exit)
     _allow_all_files()
+    for variable in _LEADS_ELSEWHERE:
+        os.environ.pop(variable, None)
     make_data_dir(settings.data_dir)
     return settings
 
