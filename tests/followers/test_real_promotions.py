@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from prove.ground import Ground, Running, open_ground
 from ramet.backends.interface.values import Source as Captured
+from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.sql import connections
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
@@ -120,3 +121,60 @@ def has_received_all(ground: Ground, standby: Running, source: Source) -> bool:
         end = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()[0][0]
     with connections.connect(paths) as connection:
         return bool(connections.value(connection, "SELECT pg_last_wal_receive_lsn() >= %s::pg_lsn", end))
+
+
+def subscribe(source: Source) -> None:
+    """Let another database of a source subscribe to its database `shop`."""
+    source.run("CREATE ROLE publisher SUPERUSER LOGIN PASSWORD 'publisher'")
+    source.run("CREATE PUBLICATION of_shop FOR TABLE ledger")
+    source.run("SELECT pg_create_logical_replication_slot('of_shop', 'pgoutput')")
+    source.run("CREATE TABLE ledger (n bigint PRIMARY KEY, at timestamptz)", "postgres")
+    publisher = f"host=localhost port={source.own_port} user=publisher password=publisher dbname=shop"
+    source.run(
+        f"CREATE SUBSCRIPTION of_shop CONNECTION '{publisher}' PUBLICATION of_shop"
+        " WITH (create_slot = false, copy_data = false)",
+        "postgres",
+    )
+
+
+def workers_of(ground: Ground, standby: Running) -> int:
+    """Return how many workers of subscriptions the server may have since its start."""
+    paths = ground.backend.instances.paths(standby.service.id)
+    with connections.connect(paths) as connection:
+        return int(connections.value(connection, "SELECT current_setting('max_logical_replication_workers')"))
+
+
+def test_no_subscription_of_the_source_connects_from_a_promoted_service_that_is_neutralized(
+    ground: Ground, newest_source: Source
+) -> None:
+    source, project_id = newest_source, ground.project_id
+    subscribe(source)
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, project_id, request))
+    promote_service(ground.plane, project_id, standby.service.id, lsn=None, drain=False, neutralize=True)
+    settled(ground, standby)
+    said = [str(entry["message"]) for entry in log_files.entries(ground.backend.instances.paths(standby.service.id))]
+    assert [line for line in said if "apply worker" in line] == []
+    assert (ground.look(standby).report or {})["promoted"]["subscriptions"] == ["postgres.of_shop"]
+    assert workers_of(ground, standby) > 0
+    with standby.connect() as connection:
+        connection.execute("INSERT INTO ledger VALUES (101)")
+
+
+def test_a_promotion_that_neutralizes_holds_workers_back_at_each_start_until_it_has(
+    ground: Ground, newest_source: Source
+) -> None:
+    request = FollowRequest(CreateRequest("shop"), url_of(newest_source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    server, backend = server_of(ground.look(standby)), ground.backend
+    assert workers_of(ground, standby) > 0
+    assert backend.followers.promote(server, BOUND_SECONDS, neutralize=True) is not None
+    backend.instances.boot(server)
+    assert workers_of(ground, standby) == 0
+    eventually(lambda: backend.followers.promote(server, 1.0, neutralize=True) is None, "the promotion")
+    assert postgres.kill(backend.instances.paths(server.service_id), BOUND_SECONDS)
+    backend.instances.boot(server)
+    assert workers_of(ground, standby) == 0
+    for _ in range(2):
+        backend.followers.take_over(server, neutralize=True)
+        assert workers_of(ground, standby) > 0

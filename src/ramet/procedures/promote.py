@@ -3,7 +3,8 @@
 step      leaves behind or does                                                        undo
 settle    waits for forks that copy from it                                            -
 wait      waits until all that was asked for is replayed; it still follows             -
-promote   ends recovery, on a new timeline                                             - (it does not follow any more)
+promote   ends recovery, on a new timeline; to be neutralized, the server runs
+          without workers from before that until it is secured                         - (it does not follow any more)
 secure    the platform's roles, the database's name, the admin's password; the
           source's password is removed                                                 -
 publish   an open endpoint: READY, to be read and written                              -
@@ -52,7 +53,7 @@ class Promote(Steps):
     def promote(self, work: Work[PromoteState]) -> Outcome:
         server = self.tools.server(work)
         try:
-            left = self.tools.backend.followers.promote(server, PATIENCE_SECONDS)
+            left = self.tools.backend.followers.promote(server, PATIENCE_SECONDS, neutralize=work.state.quiet)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
         return Next("secure") if left is None else Wait(_PAUSE_SECONDS, left)

@@ -108,10 +108,12 @@ class Followers(Protocol):
         Otherwise a text that changes with the progress. Raises Unavailable when it does not serve.
         """
 
-    def promote(self, server: Server, timeout_seconds: float) -> str | None:
+    def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         """End recovery: from then on the server can be written to. Return None when it has ended.
 
-        Otherwise a text that changes with the progress, after at most `timeout_seconds`; call it again.
+        Otherwise a text that changes with the progress, after at most `timeout_seconds`; call it again. With
+        `neutralize` no worker of its source's subscriptions and jobs runs in it until `take_over`: it may be stopped
+        for that. Raises Unavailable when it does not serve: start it, and call it again.
         """
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:

@@ -137,8 +137,11 @@ class KubernetesFollowers:
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
         )
 
-    def promote(self, server: Server, timeout_seconds: float) -> str | None:
-        """Let the Cluster follow nothing more, closed to clients; the operator ends recovery."""
+    def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
+        """Let the Cluster follow nothing more, closed to clients; the operator ends recovery.
+
+        Workers of the source run until `take_over`, also with `neutralize`.
+        """
         with self.place.connect(server) as connection:
             is_standby = value(connection, _IS_STANDBY)
         if is_standby:

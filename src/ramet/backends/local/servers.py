@@ -35,13 +35,10 @@ from ramet.backends.local.wal import archive, digests
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.errors import Failed, Invalid, Unavailable
-from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
 _log = logging.getLogger(__name__)
-_STOP_SECONDS = 120.0
 _KILL_SECONDS = 10.0
-_LOOK_SECONDS = 0.5
 _SESSIONS_SECONDS = 10.0
 _LOG_SECONDS = 20.0
 _ARCHIVE_SECONDS = 10.0
@@ -102,9 +99,7 @@ class LocalServers:
         if found is None:
             found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
         if not is_new and has_workers(self.instances.config.features(server)):
-            self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
-            self.instances.start(server, Phase.CLOSED)
-            self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
+            self.instances.restart(server)
         return found
 
     def open(self, server: Server) -> None:
@@ -141,14 +136,14 @@ class LocalServers:
         """Stop a server as `stop` does, but not its pooler. `before` is called when its clients are turned away."""
         paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
-            self.start(server)
-            self._await(server, lambda: self.instances.await_ready(server, _LOOK_SECONDS).ready)
+            self._check_volume(server)
+            self.instances.boot(server)
         if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self.instances.close(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
                 before()
-        self._await(server, lambda: self.instances.stop(server, _LOOK_SECONDS))
+        self.instances.await_end(server)
         if is_primary and not self._is_clean(server, paths):
             raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed as it stopped")
 
@@ -240,10 +235,6 @@ class LocalServers:
     def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
         program = self.instances.installations.of(server.pg_major).program("pg_controldata")
         return read_control_data(program, paths.data).is_clean
-
-    def _await(self, server: Server, seen: Callable[[], bool]) -> None:
-        if not wait_until(seen, _STOP_SECONDS):
-            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
 
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:

@@ -113,7 +113,7 @@ class MemoryFollowers:
                 self._receive(server)
             return "the source is running" if drain and not self.is_down else None
 
-    def promote(self, server: Server, timeout_seconds: float) -> str | None:
+    def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         self._running(server).follows = False
         return None
 

@@ -16,7 +16,7 @@ from ramet.backends.local.followers.examine import examine
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.server import sessions
+from ramet.backends.local.server import held_workers, sessions
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
@@ -164,9 +164,16 @@ class LocalFollowers:
             adoption.check_before(paths)
         return left
 
-    def promote(self, server: Server, timeout_seconds: float) -> str | None:
-        """Promote the standby, which turns clients away from then on until its credentials are its own."""
+    def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
+        """Promote the standby, which turns clients away from then on until its credentials are its own.
+
+        With `neutralize` it is stopped before, unless it runs without workers: it has none from its next start on.
+        """
         paths = self.instances.paths(server.service_id)
+        if neutralize and not held_workers.are_off(paths):
+            held_workers.hold(paths)
+            self.instances.stop(server, timeout_seconds)
+            return "its server is started once more, without workers of its source"
         with connections.connect(paths, statement_timeout="0") as connection:
             if not value(connection, "SELECT pg_is_in_recovery()"):
                 return None
@@ -185,12 +192,17 @@ class LocalFollowers:
         self.instances.config.write(own, Phase.CLOSED)
         postgres.reload(paths)
         sessions.end_all(paths, _SESSIONS_SECONDS)
-        if takes_place:
+        found: dict[str, Any] = {}
+        if not takes_place:
+            found = self.instances.secure(own, is_new=False, neutralize=neutralize, rotates_all=neutralize)
+        else:
             adoption.take_place(paths)
             if not secure_moved(paths, own):
                 self.instances.renew(server.service_id)
-            return {}
-        return self.instances.secure(own, is_new=False, neutralize=neutralize, rotates_all=neutralize)
+        held_workers.release(paths)
+        if held_workers.are_off(paths):
+            self.instances.restart(own)
+        return found
 
     def discard(self, service_id: str) -> str | None:
         paths = self.instances.paths(service_id)

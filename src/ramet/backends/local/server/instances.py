@@ -6,7 +6,7 @@ Other modules fill its data directory (restore) and its databases (sql).
 import contextlib
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,7 +25,7 @@ from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.server import access, configuration, copies, probe
+from ramet.backends.local.server import access, configuration, copies, held_workers, probe
 from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
@@ -43,6 +43,8 @@ from ramet.model.passwords import Secret
 _log = logging.getLogger(__name__)
 _OPEN_WITHIN_SECONDS = 5.0
 _PROBE_EVERY_SECONDS = 0.002
+_STOP_SECONDS = 120.0
+_LOOK_SECONDS = 0.5
 # A setting that a later file sets, too, is not applied either, but has no error.
 _LEFT_FOR_A_START = "SELECT FROM pg_file_settings WHERE NOT applied AND error IS NOT NULL"
 
@@ -107,9 +109,12 @@ class Instances:
     def start(self, server: Server, phase: Phase = Phase.CLOSED, overrides: Mapping[str, str] | None = None) -> None:
         """Start the server, closed to clients or open, unless it runs. `overrides` apply to this run only.
 
-        The first start of a fork needs `configuration.first_boot()` as overrides.
+        The first start of a fork needs `configuration.first_boot()` as overrides. A server whose workers are held has
+        them at each start.
         """
         paths = self.paths(server.service_id)
+        if overrides is None and held_workers.are_held(paths):
+            overrides = configuration.first_boot()
         if phase is not Phase.CLOSED:
             self.ensure_certificate(server)
         if postgres.running(paths) is None:
@@ -214,6 +219,24 @@ class Instances:
         paths = self.paths(server.service_id)
         self.jobs.end(paths)
         return postgres.stop(paths, timeout_seconds)
+
+    def restart(self, server: Server) -> None:
+        """Stop the server, and start it closed to clients. Raises Unavailable while it takes longer than usual."""
+        self.await_end(server)
+        self.boot(server)
+
+    def boot(self, server: Server) -> None:
+        """Start the server closed to clients, and return when it is ready. Raises Unavailable as `restart` does."""
+        self.start(server)
+        self._await(server, lambda: self.await_ready(server, _LOOK_SECONDS).ready)
+
+    def await_end(self, server: Server) -> None:
+        """Stop the server, and return when it has ended. Raises Unavailable as `restart` does."""
+        self._await(server, lambda: self.stop(server, _LOOK_SECONDS))
+
+    def _await(self, server: Server, seen: Callable[[], bool]) -> None:
+        if not wait_until(seen, _STOP_SECONDS):
+            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
     def end(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove what belongs to its id: sockets, limits, certificates and records.
