@@ -1,4 +1,4 @@
-"""One SQL statement in a database of a service, within limits of time, rows and characters."""
+"""One SQL statement in a database of a service, within limits of time, bytes, rows and characters."""
 
 import json
 import math
@@ -10,13 +10,16 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from ramet.api.schemas.services import Service
-from ramet.errors import Error, Failed
+from ramet.errors import Error, Failed, TooLarge, Unavailable
 from ramet.kits.mcp.callers import Caller
+from ramet.workbench.relay import Relay
 from ramet.workbench.remedies import remedy_for
 from ramet.workbench.statements import PREPARED, Complaint, StatementRefused, prepared_columns, without_prepared
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
+_MOST_MIB = 16
+_GRACE_SECONDS = 30
 _MOST_CHARACTERS = 200_000
 _MOST_OF_VALUE = 10_000
 _TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
@@ -28,18 +31,25 @@ _FOR_LONGER = "Give a larger timeout_seconds, or ask for less."
 def open_session(caller: Caller, service: Service, seconds: float, *, read_only: bool) -> Iterator[psycopg.Connection]:
     """Yield a session of a login of the caller. With `read_only` neither its role nor its transactions can write.
 
-    Raises Failed where there is no session, and Invalid for what PostgreSQL refuses in it.
+    Raises Failed where there is no session, Invalid for what PostgreSQL refuses in it, and TooLarge and Unavailable
+    when it has read too much, or is not over half a minute after `seconds`.
     """
+    endpoint = service.endpoint
+    relay = Relay(endpoint.host, endpoint.port, _MOST_MIB * 1024**2, seconds + _GRACE_SECONDS)
     try:
-        session = _connect(caller, service, seconds, read_only=read_only)
-    except psycopg.Error as error:
-        wrong = f"{service.name} accepts no session: {str(error).strip()}"
-        raise Failed("NO_SESSION", wrong, "Wait for it to be READY.") from error
-    try:
-        with closing(session):
+        with relay, closing(_begun(caller, service, relay, seconds, read_only=read_only)) as session:
             yield session
     except psycopg.Error as error:
-        raise _refusal(error) from error
+        raise _beyond_limits(relay, seconds, read_only=read_only) or _refusal(error) from error
+
+
+def _begun(caller: Caller, service: Service, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
+    try:
+        return _connect(caller, service, relay, seconds, read_only=read_only)
+    except psycopg.Error as error:
+        # What precedes it is the address of the relay.
+        said = relay.problem or str(error).strip().rpartition("failed: ")[2]
+        raise Failed("NO_SESSION", f"{service.name} accepts no session: {said}", "Wait for it to be READY.") from error
 
 
 def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -> dict[str, Any]:
@@ -73,13 +83,13 @@ def _rows_of(session: psycopg.Connection, statement: str, most_rows: int) -> tup
     return rows, is_cut
 
 
-def _connect(caller: Caller, service: Service, seconds: float, *, read_only: bool) -> psycopg.Connection:
+def _connect(caller: Caller, service: Service, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
     uri = caller.login(service, read_only=read_only)
     try:
-        session = _open(uri, seconds, read_only=read_only)
+        session = _open(uri, relay, seconds, read_only=read_only)
     except psycopg.OperationalError:
         caller.forget_logins(service.service_id)
-        session = _open(caller.login(service, read_only=read_only), seconds, read_only=read_only)
+        session = _open(caller.login(service, read_only=read_only), relay, seconds, read_only=read_only)
     for name in _TEXTS:
         session.adapters.register_loader(name, TextLoader)
     if read_only:
@@ -89,14 +99,17 @@ def _connect(caller: Caller, service: Service, seconds: float, *, read_only: boo
     return session
 
 
-def _open(uri: str, seconds: float, *, read_only: bool) -> psycopg.Connection:
+def _open(uri: str, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
+    host, port = relay.address
     settings = {
         "statement_timeout": f"{math.ceil(seconds * 1000)}",
         "idle_in_transaction_session_timeout": "60s",
         **({"default_transaction_read_only": "on"} if read_only else {}),
     }
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-    return psycopg.connect(uri, options=options, connect_timeout=30, application_name="ramet mcp")
+    return psycopg.connect(
+        uri, hostaddr=host, port=port, options=options, connect_timeout=30, application_name="ramet mcp"
+    )
 
 
 def _shown(value: object) -> Any:
@@ -107,6 +120,21 @@ def _shown(value: object) -> Any:
         return value if math.isfinite(value) else str(value)
     text = json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
     return text if len(text) <= _MOST_OF_VALUE else f"{text[:_MOST_OF_VALUE]}… ({len(text)} characters)"
+
+
+def _beyond_limits(relay: Relay, seconds: float, *, read_only: bool) -> Error | None:
+    """Return what to say of a session that its relay has ended; None when it has not."""
+    unknown = "" if read_only else " It may have been carried out: look first."
+    if relay.ended_by == "size":
+        return TooLarge(
+            "RESULT_TOO_LARGE",
+            f"The result is larger than {_MOST_MIB} MiB",
+            f"Select fewer rows or columns, or only the beginning of values: left(column, 1000).{unknown}",
+        )
+    if relay.ended_by == "time":
+        wrong = f"The statement did not end within {seconds:g} seconds, nor when it was cancelled"
+        return Unavailable("STATEMENT_ABANDONED", wrong, f"Its session was closed.{unknown}")
+    return None
 
 
 def _refusal(error: psycopg.Error) -> Error:

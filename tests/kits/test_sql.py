@@ -1,0 +1,89 @@
+"""What a session of an agent takes into memory of what a statement returns."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from ramet.api.schemas.services import Service
+from ramet.endpoints import connection_uri
+from ramet.errors import TooLarge, Unavailable
+from ramet.kits.mcp import sql
+from ramet.kits.mcp.callers import Caller
+from ramet.workbench.relay import Relay
+from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
+
+_LARGE = "repeat('x', 32 * 1024 * 1024)"
+
+
+class _Owner:
+    """A caller whose login is the superuser of a server."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def login(self, service: Service, *, read_only: bool) -> str:
+        assert isinstance(read_only, bool)
+        tls, endpoint = self._source.installation.has_tls, service.endpoint
+        return connection_uri(
+            endpoint.host, endpoint.port, role=OWNER, password=PASSWORD.reveal(), tls=tls, database="shop"
+        )
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[Source]:
+    with open_source(max(MAJORS)) as made:
+        hba = made.directory / "data" / "pg_hba.conf"
+        hba.write_text("local all all scram-sha-256\nhost all all all scram-sha-256\n")
+        made.run("SELECT pg_reload_conf()")
+        made.run("CREATE TABLE kept (value text)")
+        yield made
+
+
+def opened(source: Source, *, read_only: bool) -> AbstractContextManager[psycopg.Connection]:
+    endpoint = SimpleNamespace(host="localhost", port=source.own_port)
+    service = cast(Service, SimpleNamespace(name="shop", service_id="abcdefghij", endpoint=endpoint))
+    return sql.open_session(cast(Caller, _Owner(source)), service, 60, read_only=read_only)
+
+
+def run(source: Source, statement: str, *, read_only: bool) -> dict[str, Any]:
+    with opened(source, read_only=read_only) as session:
+        return sql.run_statement(session, statement, 10)
+
+
+def test_a_row_that_is_too_large_is_refused(source: Source) -> None:
+    with pytest.raises(TooLarge, match="larger than 16 MiB") as refused:
+        run(source, f"SELECT {_LARGE}", read_only=True)
+    assert "look first" not in refused.value.details
+
+
+def test_what_a_statement_wrote_whose_result_is_too_large_is_to_be_looked_at(source: Source) -> None:
+    with pytest.raises(TooLarge, match="larger than 16 MiB") as refused:
+        run(source, f"INSERT INTO kept VALUES ({_LARGE}) RETURNING value", read_only=False)
+    assert "look first" in refused.value.details
+
+
+def _outlast(relay: Relay, session: psycopg.Connection) -> None:
+    relay._end("time")
+    session.execute("SELECT 1")
+
+
+def test_a_session_that_lasts_too_long_is_closed(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Relay] = []
+
+    def relayed(host: str, port: int, most_bytes: int, seconds: float) -> Relay:
+        assert seconds == 90
+        made.append(Relay(host, port, most_bytes, seconds))
+        return made[-1]
+
+    monkeypatch.setattr(sql, "Relay", relayed)
+    with pytest.raises(Unavailable, match="did not end within 60 seconds"), opened(source, read_only=True) as session:
+        _outlast(made[0], session)
+
+
+def test_the_first_rows_of_a_large_result_are_returned(source: Source) -> None:
+    found = run(source, "SELECT repeat('x', 1000) FROM generate_series(1, 1000000)", read_only=True)
+    assert (len(found["rows"]), "truncated" in found) == (10, True)
