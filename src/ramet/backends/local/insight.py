@@ -19,6 +19,7 @@ from ramet.model.statement_text import without_literals
 _SECONDS = 3
 _ATTEMPTS = 3
 _LOCKED = "500ms"
+_NOT_CONVERTED = ("UTF8", "SQL_ASCII", "MULE_INTERNAL")
 # The function itself, as the extension installs it: a view with the same name could be of a tenant.
 _SCHEMA = """
 SELECT nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
@@ -101,7 +102,7 @@ class LocalInsight:
             with connections.connect(
                 paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=lock_timeout
             ) as connection:
-                if connection.info.parameter_status("server_encoding") not in ("UTF8", "SQL_ASCII"):
+                if connection.info.parameter_status("server_encoding") not in _NOT_CONVERTED:
                     connection.execute("SET client_encoding TO 'UTF8'")
                 yield connection
         except psycopg.Error as error:

@@ -8,8 +8,10 @@ import psycopg
 import pytest
 
 from ramet.backends.local.insight import LocalInsight
+from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, logins, raw_names
+from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import NotFound
 from ramet.model.passwords import new_password, scram_verifier
 from ramet.workbench.catalog import list_databases
@@ -27,7 +29,7 @@ def tenant(instances: Instances) -> Iterator[Tenant]:
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)
     made = Tenant(instances, server, password)
-    for name, encoding in (("ascii", "SQL_ASCII"), ("latin", "LATIN1")):
+    for name, encoding in (("ascii", "SQL_ASCII"), ("latin", "LATIN1"), ("mule", "MULE_INTERNAL")):
         made.run(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     with connect(server, password, dbname="ascii", sslmode="prefer", client_encoding="SQL_ASCII") as connection:
         for statement in (
@@ -50,7 +52,7 @@ def tenant(instances: Instances) -> Iterator[Tenant]:
 
 def test_a_role_is_found_and_named_in_every_database(tenant: Tenant) -> None:
     paths = tenant.instances.paths(tenant.server.service_id)
-    for database in ("postgres", "ascii", "latin", DATABASE):
+    for database in ("postgres", "ascii", "latin", "mule", DATABASE):
         with connections.connect(paths, database) as connection:
             query = "SELECT rolname FROM pg_roles WHERE rolname ~ '^r[^a-z]'"
             assert connection.execute(query).fetchall() == [(ROLE,)]
@@ -92,6 +94,10 @@ def test_the_server_is_secured_and_the_report_can_be_stored(tenant: Tenant) -> N
         assert connection.execute(query).fetchall() == [(['search_path="\udcff"'],)]
 
 
+def test_each_database_is_checked_for_corruption(tenant: Tenant) -> None:
+    assert amcheck.read_all(tenant.instances.paths(tenant.server.service_id), Allowance()) == ""
+
+
 def test_tables_of_each_database_are_measured(tenant: Tenant) -> None:
     insight = LocalInsight(tenant.instances)
     with pytest.raises(NotFound, match="databases are") as caught:
@@ -99,9 +105,10 @@ def test_tables_of_each_database_are_measured(tenant: Tenant) -> None:
     assert r"d\xff'\\xfe" in str(caught.value)
     for database, name in (("ascii", r"t\xff"), ("latin", "é")):
         assert name in {one.name for one in insight.tables(tenant.server, database, 9).tables}
+    assert insight.tables(tenant.server, "mule", 9).database == "mule"
     assert insight.tables(tenant.server, raw_names.shown(DATABASE), 9).database == raw_names.shown(DATABASE)
 
 
 def test_the_console_lists_databases(tenant: Tenant) -> None:
     with connections.connect(tenant.instances.paths(tenant.server.service_id)) as session:
-        assert list_databases(session) == ["tsdb", "ascii", raw_names.shown(DATABASE), "latin", "postgres"]
+        assert list_databases(session) == ["tsdb", "ascii", raw_names.shown(DATABASE), "latin", "mule", "postgres"]

@@ -1,6 +1,7 @@
 """The platform's connections: over the private socket, as superuser, with settings that tenants cannot change."""
 
 import gc
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _BOOTSTRAP_SUPERUSER = 10  # the platform's role, created by initdb
 _INVALID = -2  # datconnlimit of a database whose removal was interrupted
 
 _NO_SOCKET = "could not create socket"  # libpq's message when this process has no free file descriptor
+_NO_CONVERSION = re.compile("conversion between .+ is not supported")
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -102,12 +104,24 @@ def _open(paths: ServicePaths, database: str, timeout_seconds: int, settings: Ma
     if known is None:
         known = _ask_settings(paths, timeout_seconds)
     try:
-        return _connected(paths, database, timeout_seconds, known, settings)
+        return _converted(paths, database, timeout_seconds, known, settings)
     except psycopg.OperationalError as error:
         if "unrecognized configuration parameter" not in str(error):
             raise
     known = _ask_settings(paths, timeout_seconds)
-    return _connected(paths, database, timeout_seconds, known, settings)
+    return _converted(paths, database, timeout_seconds, known, settings)
+
+
+def _converted(
+    paths: ServicePaths, database: str, timeout_seconds: int, known: Mapping[str, str], settings: Mapping[str, str]
+) -> Connection:
+    """Connect also to a database with the encoding MULE_INTERNAL, which PostgreSQL cannot convert to UTF-8."""
+    try:
+        return _connected(paths, database, timeout_seconds, known, settings)
+    except psycopg.OperationalError as error:
+        if not _NO_CONVERSION.search(str(error)):
+            raise
+    return _connected(paths, database, timeout_seconds, known, {**settings, "client_encoding": "SQL_ASCII"})
 
 
 def _ask_settings(paths: ServicePaths, timeout_seconds: int) -> Mapping[str, str]:
@@ -128,7 +142,7 @@ def _connected(
         port=_port(paths),
         user=PLATFORM_ROLE if elsewhere is None else _role_of(paths, elsewhere.superuser),
         application_name="ramet",
-        client_encoding="UTF8",
+        client_encoding=settings.get("client_encoding", "UTF8"),
         sslmode="disable",
         gssencmode="disable",
         passfile="/nonexistent",
