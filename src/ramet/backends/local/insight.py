@@ -13,6 +13,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, table_sizes
 from ramet.backends.local.sql.connections import DATABASE, Connection
 from ramet.backends.local.sql.raw_names import shown
+from ramet.backends.local.sql.statement_statistics import schema_of
 from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.model.statement_text import without_literals
 
@@ -20,14 +21,6 @@ _SECONDS = 3
 _ATTEMPTS = 3
 _LOCKED = "500ms"
 _NOT_CONVERTED = ("UTF8", "SQL_ASCII", "MULE_INTERNAL")
-# The function itself, as the extension installs it: a view with the same name could be of a tenant.
-_SCHEMA = """
-SELECT nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
-JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
-WHERE extname = 'pg_stat_statements' AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
-    AND pronargs = 1 AND proargtypes[0] = 'bool'::regtype
-"""
 _STATEMENTS = """
 SELECT left(query, {longest}), datname, pg_get_userbyid(userid), calls, total_exec_time, mean_exec_time, rows,
     shared_blks_hit, shared_blks_read
@@ -62,7 +55,7 @@ class LocalInsight:
 
     def statements(self, server: Server, limit: int) -> Sequence[TopStatement]:
         with self._connect(server, DATABASE) as connection:
-            schema = connection.execute(_SCHEMA).fetchone()
+            schema = schema_of(connection)
             if schema is None:
                 raise WrongState(
                     "STATEMENTS_NOT_COUNTED",
@@ -70,7 +63,7 @@ class LocalInsight:
                     "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
                 )
             rows = connections.query(
-                connection, _STATEMENTS, schema[0], database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
+                connection, _STATEMENTS, schema, database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
             )
         return [TopStatement(without_literals(shown(text or "")), *_readable(rest)) for text, *rest in rows]
 

@@ -7,6 +7,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.raw_names import shown
+from ramet.backends.local.sql.statement_statistics import schema_of
 from ramet.machine.installation import Installation
 from ramet.model.upgrade import Refusal, Statement, UpgradeExtension, UpgradeFacts
 
@@ -18,11 +19,8 @@ _LIBRARIES = f"SELECT DISTINCT probin FROM pg_proc WHERE probin IS NOT NULL AND 
 _CLOSED = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
 _SUBSCRIPTIONS = "SELECT subname FROM pg_subscription ORDER BY 1"
 _PREPARED = "SELECT database, gid FROM pg_prepared_xacts ORDER BY 1, 2"
-_STATISTICS_SCHEMA = """
-SELECT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'pg_stat_statements'
-"""
 _STATEMENTS = """
-SELECT query, sum(calls)::bigint FROM {}.pg_stat_statements
+SELECT query, sum(calls)::bigint FROM {}.pg_stat_statements(true)
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND toplevel
 AND userid <> {platform}::regrole AND query ~* '^\\s*(select|insert|update|delete|merge|with)\\M'
 AND length(query) <= {longest} GROUP BY query ORDER BY sum(total_exec_time) DESC LIMIT {most}
@@ -103,13 +101,13 @@ def _new_version(new: Installation, extension: str) -> str | None:
 def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
     """Return the statements that took the most time, or why they are unknown."""
     with connections.connect(paths, DATABASE) as connection:
-        schema = connection.execute(_STATISTICS_SCHEMA).fetchone()
+        schema = schema_of(connection)
         if schema is None:
             return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
         rows = connections.query(
             connection,
             _STATEMENTS,
-            schema[0],
+            schema,
             platform=PLATFORM_ROLE,
             longest=_LONGEST_STATEMENT,
             most=_MOST_STATEMENTS,

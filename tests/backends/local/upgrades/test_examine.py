@@ -1,0 +1,36 @@
+"""The check before an upgrade executes nothing of tenants as superuser."""
+
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections
+from ramet.backends.local.upgrades.examine import examine
+from tests.backends.local.hosts import boot, new_server
+
+_TRAP = """
+CREATE TABLE public.trapped (role name);
+CREATE FUNCTION public.trap() RETURNS text LANGUAGE plpgsql AS
+    'BEGIN INSERT INTO public.trapped VALUES (current_user); RETURN ''SELECT 1''; END';
+"""
+# One row, of this database, with the columns of the view that it replaces.
+_COLUMNS = """
+SELECT string_agg(CASE attname WHEN 'query' THEN 'public.trap()' WHEN 'toplevel' THEN 'true' WHEN 'userid' THEN '1::oid'
+    WHEN 'dbid' THEN (SELECT oid || '::oid' FROM pg_database WHERE datname = current_database())
+    ELSE 'NULL::' || format_type(atttypid, atttypmod) END || ' AS ' || quote_ident(attname), ', ' ORDER BY attnum)
+FROM pg_attribute WHERE attrelid = 'public.pg_stat_statements'::regclass AND attnum > 0
+"""
+
+
+def test_a_view_that_a_tenant_has_put_in_the_place_of_an_extensions_is_not_read(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
+    with connections.connect(paths, "tsdb") as connection:
+        columns = connections.value(connection, _COLUMNS)
+        connection.execute("ALTER VIEW public.pg_stat_statements OWNER TO tsdbadmin")
+        connection.execute(_TRAP)
+        connection.execute(f"CREATE OR REPLACE VIEW public.pg_stat_statements AS SELECT {columns}".encode())
+        facts = examine(paths, installation, installation)
+        assert connection.execute("SELECT role FROM public.trapped").fetchall() == []
+    assert facts.statements == ()
+    assert "has no statement of database tsdb yet" in str(facts.statements_note)
+    instances.remove(server.service_id, 10)
