@@ -10,7 +10,15 @@ from typing import Any
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, foreign, operator_roles, raw_names, roles
+from ramet.backends.local.sql import (
+    connections,
+    earlier_guards,
+    foreign,
+    former_superusers,
+    operator_roles,
+    raw_names,
+    roles,
+)
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
 from ramet.errors import Failed, Unavailable
 
@@ -66,9 +74,11 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
     found = foreign.read(paths)
     if found is None:
         return {}
+    taken = _take_from_superusers(paths)  # while it can be seen who they were
     with _connection(paths) as connection, connection.transaction():
         superusers = [name for (name,) in connection.execute(_DEMOTE).fetchall()]
         connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
+        parameters = former_superusers.revoke_parameters(connection)
         roles.lock_host_roles_away(connection)
         _ensure_admin(connection)
         for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
@@ -87,6 +97,8 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
     foreign.forget(paths)
     return {
         "superusers_demoted": [raw_names.shown(name) for name in superusers],
+        **taken,
+        "parameters_revoked": parameters,
         "not_reassigned": problems[:_PROBLEMS],
         "database": found.database,
     }
@@ -115,6 +127,21 @@ def take_place(paths: ServicePaths) -> None:
 
 def _connection(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:
     return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
+
+
+def _take_from_superusers(paths: ServicePaths) -> dict[str, list[str]]:
+    """Take from tenants what works with a superuser's rights, in each database; return what that was."""
+    with _connection(paths) as connection:
+        known = connections.databases(connection, with_templates=True)
+    found: dict[str, list[str]] = {"event_triggers_disabled": [], "objects_kept": [], "functions_revoked": []}
+    for database in known:
+        if database.name == "template0" or database.is_invalid:
+            continue
+        with earlier_guards.entered(paths, database) as connection:
+            taken = former_superusers.take(connection)
+        for title, names in zip(found, (taken.event_triggers, taken.objects, taken.functions), strict=True):
+            found[title] += [f"{raw_names.shown(database.name)}: {name}" for name in names]
+    return found
 
 
 def _ensure_admin(connection: Connection) -> None:

@@ -167,12 +167,16 @@ def _role_of(paths: ServicePaths, superuser: str) -> str:
 
 @dataclass(frozen=True)
 class Database:
-    """A database of a server. In one that is `untouched` only the platform can have created anything."""
+    """A database of a server. In one that is `untouched` only the platform can have created anything.
+
+    One that `is_invalid`, because its removal was interrupted, can only be dropped.
+    """
 
     oid: int
     name: str
     is_open: bool
     untouched: bool
+    is_invalid: bool = False
 
     @property
     def is_template(self) -> bool:
@@ -189,7 +193,13 @@ def databases(connection: Connection, *, with_templates: bool = False) -> list[D
         "SELECT oid, datname, datallowconn, datconnlimit, datdba, datacl IS NULL FROM pg_database"
     )
     found = [
-        Database(oid, name, is_open and limit != _INVALID, owner == _BOOTSTRAP_SUPERUSER and is_private)
+        Database(
+            oid,
+            name,
+            is_open and limit != _INVALID,
+            owner == _BOOTSTRAP_SUPERUSER and is_private,
+            is_invalid=limit == _INVALID,
+        )
         for oid, name, is_open, limit, owner, is_private in rows
         if with_templates or name not in _TEMPLATES
     ]

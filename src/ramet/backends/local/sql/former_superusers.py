@@ -1,0 +1,98 @@
+"""What the superusers of a source have made or granted that works with a superuser's rights, taken from tenants.
+
+The admin becomes a member of the roles of these superusers. The platform fires event triggers, and executes functions
+and views of extensions, as superuser: whoever owns these could replace them.
+"""
+
+from dataclasses import dataclass
+
+from ramet.backends.local.sql import raw_names
+from ramet.backends.local.sql.connections import Connection
+
+_SUPERUSERS = "(SELECT oid FROM pg_authid WHERE rolsuper AND oid <> 10)"
+_HERE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+# An extension's own stay as they are, where no tenant owns the function: TimescaleDB does not work without its.
+_DISABLE_EVENT_TRIGGERS = f"""
+UPDATE pg_event_trigger t SET evtenabled = 'D' WHERE evtenabled <> 'D' AND NOT EXISTS (
+    SELECT FROM pg_depend d JOIN pg_depend f ON f.refclassid = d.refclassid AND f.refobjid = d.refobjid
+    JOIN pg_proc p ON p.oid = f.objid AND (proowner = 10 OR proowner IN {_SUPERUSERS})
+    WHERE d.classid = 'pg_event_trigger'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+        AND f.classid = 'pg_proc'::regclass AND f.objid = t.evtfoid AND f.deptype = 'e')
+RETURNING evtname
+"""  # noqa: S608 - all of it is ours
+_TAKE_EVENT_TRIGGERS = "UPDATE pg_event_trigger SET evtowner = 10 WHERE evtowner <> 10"
+# There is no ALTER EXTENSION OWNER.
+_TAKE_EXTENSIONS = f"""
+UPDATE pg_extension SET extowner = 10 WHERE extowner IN {_SUPERUSERS} RETURNING 'extension ' || quote_ident(extname)
+"""  # noqa: S608 - all of it is ours
+_FORGET_OWNERS = f"""
+DELETE FROM pg_shdepend s WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND (
+    s.classid = 'pg_event_trigger'::regclass
+    OR s.classid = 'pg_extension'::regclass AND EXISTS (SELECT FROM pg_extension WHERE oid = s.objid AND extowner = 10))
+"""  # noqa: S608 - all of it is ours
+# Without objects that have the owner of another one, such as the sequence of a column.
+_OBJECTS = f"""
+SELECT i.type, i.identity, EXISTS (
+    SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e') AS is_member
+FROM pg_shdepend s, pg_identify_object(s.classid, s.objid, 0) i
+WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND s.refclassid = 'pg_authid'::regclass AND s.refobjid IN {_SUPERUSERS}
+    AND (s.classid IN ('pg_foreign_data_wrapper'::regclass, 'pg_language'::regclass) OR EXISTS (
+        SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e'))
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid
+        AND (d.deptype = 'i' OR d.deptype = 'a' AND d.refobjsubid <> 0))
+ORDER BY s.classid, s.objid
+"""  # noqa: S608 - all of it is ours
+_WORDS = {"statistics object": "statistics", "foreign-data wrapper": "foreign data wrapper"}
+# Functions that PUBLIC may not execute, such as lo_export, ask for no other right.
+_RESET_FUNCTIONS = f"""
+WITH reset AS (
+    UPDATE pg_proc p SET proacl = i.initprivs FROM pg_init_privs i
+    WHERE i.classoid = 'pg_proc'::regclass AND i.objoid = p.oid AND i.privtype = 'i' AND p.oid < 16384
+        AND p.proacl IS DISTINCT FROM i.initprivs RETURNING p.oid),
+forgotten AS (
+    DELETE FROM pg_shdepend s USING reset
+    WHERE s.dbid = {_HERE} AND s.classid = 'pg_proc'::regclass AND s.objid = reset.oid AND s.deptype = 'a')
+SELECT oid::regprocedure::text FROM reset ORDER BY 1
+"""  # noqa: S608 - all of it is ours
+_REVOKE_PARAMETERS = """
+WITH revoked AS (DELETE FROM pg_parameter_acl RETURNING oid, parname),
+forgotten AS (
+    DELETE FROM pg_shdepend s USING revoked WHERE s.classid = 'pg_parameter_acl'::regclass AND s.objid = revoked.oid)
+SELECT parname FROM revoked ORDER BY 1
+"""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one database has lost, as a report names it, without the members of its extensions."""
+
+    event_triggers: list[str]
+    objects: list[str]
+    functions: list[str]
+
+
+def take(connection: Connection) -> Taken:
+    """Give the platform what works with a superuser's rights in the database of a connection. May run again.
+
+    The superusers of the source must still be superusers, and the connection that of the first one.
+    """
+    with connection.transaction():
+        triggers = _column(connection, _DISABLE_EVENT_TRIGGERS)  # before others change anything
+        connection.execute(_TAKE_EVENT_TRIGGERS)
+        objects = _column(connection, _TAKE_EXTENSIONS)
+        connection.execute(_FORGET_OWNERS.encode())
+        for kind, identity, is_member in connection.execute(_OBJECTS.encode()).fetchall():
+            named = f"{_WORDS.get(kind, kind)} {identity}"
+            connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
+            objects += [] if is_member else [raw_names.shown(named)]
+        functions = _column(connection, _RESET_FUNCTIONS)
+    return Taken(sorted(triggers), sorted(objects), functions)
+
+
+def revoke_parameters(connection: Connection) -> list[str]:
+    """Revoke all privileges to set parameters that only superusers may set; return the parameters. May run again."""
+    return _column(connection, _REVOKE_PARAMETERS)
+
+
+def _column(connection: Connection, query: str) -> list[str]:
+    return [raw_names.shown(name) for (name,) in connection.execute(query.encode()).fetchall()]

@@ -1,0 +1,145 @@
+"""After a copy of a server elsewhere was taken over, no tenant has what works with a superuser's rights."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, foreign
+from tests.backends.local.hosts import boot, new_server
+from tests.sources import MAJORS
+
+_OF_X = """
+CREATE TABLE trapped (a int);
+SET ROLE x;
+CREATE TABLE kept (a int);
+CREATE EXTENSION pg_stat_statements SCHEMA public;
+CREATE EXTENSION file_fdw SCHEMA public;
+CREATE FOREIGN DATA WRAPPER wrapper;
+CREATE FUNCTION trap() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.trapped VALUES (1); END';
+CREATE EVENT TRIGGER "tr""ap" ON ddl_command_end EXECUTE FUNCTION trap();
+ALTER EVENT TRIGGER "tr""ap" ENABLE ALWAYS;
+CREATE FUNCTION own() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+CREATE EVENT TRIGGER own ON ddl_command_end EXECUTE FUNCTION own();
+ALTER EXTENSION file_fdw ADD FUNCTION own();
+ALTER EXTENSION file_fdw ADD EVENT TRIGGER own;
+CREATE TABLE numbered (a serial);
+ALTER EXTENSION file_fdw ADD TABLE numbered;
+ALTER EXTENSION file_fdw ADD SEQUENCE numbered_a_seq;
+RESET ROLE;
+CREATE FUNCTION first() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.trapped VALUES (1); END';
+CREATE EVENT TRIGGER first ON ddl_command_end EXECUTE FUNCTION first();
+ALTER EVENT TRIGGER first ENABLE ALWAYS;
+GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app;
+REVOKE EXECUTE ON FUNCTION pg_sleep(float8) FROM PUBLIC;
+DELETE FROM trapped
+"""
+_IN_CLOSED = """
+SET ROLE x;
+CREATE FUNCTION trap() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+CREATE EVENT TRIGGER closed ON ddl_command_end EXECUTE FUNCTION trap()
+"""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A copy that was taken over, and the report of that."""
+
+    instances: Instances
+    server: Server
+    report: dict[str, Any]
+
+    @property
+    def paths(self) -> ServicePaths:
+        return self.instances.paths(self.server.service_id)
+
+    def query(self, statement: str, database: str = "tsdb") -> list[tuple[Any, ...]]:
+        with connections.connect(self.paths, database) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def refuses(self, statement: str) -> bool:
+        """Tell whether the admin may not execute a statement."""
+        with connections.connect(self.paths, "tsdb") as connection:
+            connection.execute("SET SESSION AUTHORIZATION tsdbadmin")
+            try:
+                connection.execute(statement.encode())
+            except psycopg.errors.InsufficientPrivilege:
+                return True
+        return False
+
+
+def run(paths: ServicePaths, database: str, script: str) -> None:
+    with connections.connect(paths, database, search_path="public") as connection:
+        connection.execute(script.encode())
+
+
+@pytest.fixture(scope="module", params=[min(MAJORS), max(MAJORS)])
+def adopted(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Adopted]:
+    server = new_server(instances, pg_major=request.param)
+    paths = instances.paths(server.service_id)
+    boot(instances, server)
+    run(
+        paths, "postgres", "CREATE ROLE x SUPERUSER LOGIN; CREATE ROLE app; GRANT SET ON PARAMETER log_statement TO app"
+    )
+    for name in ("shop", "closed"):
+        run(paths, "postgres", f"CREATE DATABASE {name} OWNER x")
+    run(paths, "shop", _OF_X)
+    run(paths, "closed", _IN_CLOSED)
+    run(paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    run(paths, "postgres", "CREATE DATABASE broken")  # as DROP DATABASE leaves it when it is interrupted
+    run(paths, "postgres", "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'")
+    foreign.write(paths, foreign.Foreign("ramet", "shop", ("x",)))
+    yield Adopted(instances, server, instances.secure(server, is_new=False, neutralize=True))
+    instances.remove(server.service_id, 10)
+
+
+def test_members_of_extensions_and_wrappers_of_a_demoted_superuser_are_the_platforms(adopted: Adopted) -> None:
+    assert adopted.refuses("CREATE OR REPLACE VIEW public.pg_stat_statements AS SELECT 1")
+    assert adopted.refuses("ALTER FUNCTION public.pg_stat_statements(bool) SECURITY DEFINER")
+    assert adopted.refuses("DROP EXTENSION pg_stat_statements")
+    assert adopted.refuses("ALTER FOREIGN DATA WRAPPER wrapper RENAME TO other")
+    assert adopted.refuses("ALTER SEQUENCE public.numbered_a_seq INCREMENT 2")
+    assert not adopted.refuses("ALTER TABLE public.kept ADD b int")
+    assert adopted.query("SELECT relowner::regrole::text FROM pg_class WHERE relname = 'kept'") == [("x",)]
+    assert adopted.report["adopted"]["objects_kept"] == [
+        "shop: extension file_fdw", "shop: extension pg_stat_statements", "shop: foreign data wrapper wrapper",
+    ]  # fmt: skip
+    assert adopted.report["adopted"]["not_reassigned"] == []
+
+
+def test_event_triggers_are_disabled_for_good_unless_an_extension_needs_them(adopted: Adopted) -> None:
+    assert adopted.refuses('ALTER EVENT TRIGGER "tr""ap" ENABLE ALWAYS')
+    triggers = (
+        "SELECT evtname, evtenabled, evtowner FROM pg_event_trigger WHERE evtname <> 'ramet_begin_session' ORDER BY 1"
+    )
+    assert adopted.query(triggers) == [("first", "D", 10), ("own", "O", 10), ('tr"ap', "D", 10)]
+    assert adopted.query("SELECT FROM public.trapped") == []
+    assert set(adopted.report["adopted"]["event_triggers_disabled"]) == {
+        "closed: closed", "shop: first", 'shop: tr"ap',
+    }  # fmt: skip
+
+
+def test_a_database_that_accepts_no_connections_is_not_left_out(adopted: Adopted) -> None:
+    closed = "SELECT datallowconn, datconnlimit FROM pg_database WHERE datname = 'closed'"
+    assert adopted.query(closed) == [(False, -1)]
+    run(adopted.paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS true")
+    try:
+        found = adopted.query("SELECT evtenabled, evtowner FROM pg_event_trigger WHERE evtname = 'closed'", "closed")
+    finally:
+        run(adopted.paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    assert found == [("D", 10)]
+
+
+def test_nobody_keeps_functions_and_parameters_of_superusers(adopted: Adopted) -> None:
+    rights = "SELECT has_function_privilege('app', 'lo_export(oid, text)', 'EXECUTE')"
+    assert adopted.query(rights) == [(False,)]
+    assert adopted.query("SELECT FROM pg_parameter_acl WHERE paracl::text LIKE '%app=%'") == []
+    assert adopted.report["adopted"]["functions_revoked"] == ["shop: lo_export(oid,text)"]
+    assert adopted.report["adopted"]["parameters_revoked"] == ["log_statement"]
+    assert adopted.query("SELECT has_function_privilege('app', 'pg_sleep(float8)', 'EXECUTE')") == [(False,)]
+    run(adopted.paths, "postgres", "DROP ROLE app")  # nothing refers to it
