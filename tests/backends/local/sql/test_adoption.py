@@ -39,6 +39,11 @@ GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app;
 REVOKE EXECUTE ON FUNCTION pg_sleep(float8) FROM PUBLIC;
 DELETE FROM trapped
 """
+_IN_POSTGRES = """
+CREATE FOREIGN DATA WRAPPER wrapper;
+CREATE SERVER far FOREIGN DATA WRAPPER wrapper;
+CREATE USER MAPPING FOR app SERVER far OPTIONS (password 'secret')
+"""
 _IN_CLOSED = """
 SET ROLE x;
 CREATE FUNCTION trap() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
@@ -90,6 +95,7 @@ def adopted(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Ad
         run(paths, "postgres", f"CREATE DATABASE {name} OWNER x")
     run(paths, "shop", _OF_X)
     run(paths, "closed", _IN_CLOSED)
+    run(paths, "postgres", _IN_POSTGRES)
     run(paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
     run(paths, "postgres", "CREATE DATABASE broken")  # as DROP DATABASE leaves it when it is interrupted
     run(paths, "postgres", "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'")
@@ -142,4 +148,10 @@ def test_nobody_keeps_functions_and_parameters_of_superusers(adopted: Adopted) -
     assert adopted.report["adopted"]["functions_revoked"] == ["shop: lo_export(oid,text)"]
     assert adopted.report["adopted"]["parameters_revoked"] == ["log_statement"]
     assert adopted.query("SELECT has_function_privilege('app', 'pg_sleep(float8)', 'EXECUTE')") == [(False,)]
-    run(adopted.paths, "postgres", "DROP ROLE app")  # nothing refers to it
+    run(adopted.paths, "postgres", "DROP USER MAPPING FOR app SERVER far; DROP ROLE app")  # nothing refers to it
+
+
+def test_credentials_in_the_database_postgres_are_removed_from_it_and_from_its_forks(adopted: Adopted) -> None:
+    run(adopted.paths, "postgres", "CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (password 'secret')")
+    assert adopted.report["user_mappings"] == 1
+    assert adopted.instances.secure(adopted.server, is_new=False, neutralize=True)["user_mappings"] == 1

@@ -64,6 +64,9 @@ WHERE o.oid >= 16384 AND i.type <> 'toast table' AND i.schema IS DISTINCT FROM '
     SELECT FROM pg_depend d WHERE d.classid = o.catalog AND d.objid = o.oid AND d.deptype IN ('e', 'a', 'i')
     AND (d.deptype <> 'a' OR d.refobjsubid <> 0 OR d.refclassid = 'pg_extension'::regclass))
 """
+# What PUBLIC may do anyway. With privileges that are stored, a database is not `untouched`: each fork enters it.
+_TOUCH = "GRANT CONNECT, TEMPORARY ON DATABASE postgres TO PUBLIC"
+_IS_UNTOUCHED = "SELECT FROM pg_database WHERE datname = 'postgres' AND datacl IS NULL"
 _PUBLIC = "SELECT FROM pg_namespace WHERE nspname = 'public' AND nspowner = 10"
 _WORDS = {"statistics object": "statistics"}
 _PROBLEMS = 20
@@ -83,6 +86,8 @@ def adopt(paths: ServicePaths) -> dict[str, Any]:
         _ensure_admin(connection)
         for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
             connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)
+        if connection.execute(_IS_UNTOUCHED).fetchone() is not None:
+            connection.execute(_TOUCH)
         connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
     with _connection(paths) as connection:
         known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
