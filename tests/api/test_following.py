@@ -122,6 +122,19 @@ def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: Wor
     assert world.listed() == []
 
 
+def test_the_maintenance_database_of_a_source_is_followed_by_no_standby(world: World) -> None:
+    followers = world.backend.followers
+    for databases, refused in ((("postgres", "shop"), True), (("shop", "postgres"), False)):
+        followers.facts = replace(followers.facts, databases=databases)
+        answer = world.post(path_of(world, "?dry_run=true"), BODY)
+        subjects = [one["subject"] for one in answer.json()["findings"] if one["effect"] == "REFUSED"]
+        assert ("databases" in subjects) is refused
+    followers.facts = replace(followers.facts, databases=("postgres",))
+    answer = world.post(path_of(world), BODY)
+    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
+    assert "LOGICAL" in answer.json()["details"]
+
+
 def test_a_source_whose_wal_no_server_here_could_replay_is_refused(world: World) -> None:
     followers = world.backend.followers
     followers.host = replace(followers.host, wal_compressions=("lz4",))

@@ -12,6 +12,7 @@ ROOM_FACTOR = 1.3
 SEGMENT_BYTES = 16 * 1024**2
 BLOCK_BYTES = 8192
 _UNKNOWN = "unknown"
+_MAINTENANCE_DATABASE = "postgres"
 _REFRESH = "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION."
 _ALWAYS_REPLAYED = ("off", "on", "pglz")
 
@@ -132,6 +133,13 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "extensions",
             f"PostgreSQL {facts.major} here does not have {shown_names(host.missing_extensions)}",
             "Install them on the host of Ramet, or drop them in the source.",
+        )
+    if facts.databases and facts.databases[0] == _MAINTENANCE_DATABASE:
+        yield refused(
+            "databases",
+            f"the database {_MAINTENANCE_DATABASE} cannot become {DATABASE} at the promotion: it is Ramet's own",
+            "Follow the URL of another database. Where the data is in this one, move it to another one there by pg_dump"
+            " and pg_restore, follow with the method LOGICAL, or import it: ramet service import.",
         )
     if DATABASE in facts.databases and facts.databases[0] != DATABASE:
         yield refused(

@@ -10,7 +10,8 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, foreign
+from ramet.backends.local.sql import adoption, connections, foreign
+from ramet.errors import Failed
 from tests.backends.local.hosts import boot, new_server
 from tests.sources import MAJORS
 
@@ -155,3 +156,12 @@ def test_credentials_in_the_database_postgres_are_removed_from_it_and_from_its_f
     run(adopted.paths, "postgres", "CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (password 'secret')")
     assert adopted.report["user_mappings"] == 1
     assert adopted.instances.secure(adopted.server, is_new=False, neutralize=True)["user_mappings"] == 1
+
+
+def test_a_standby_of_the_database_postgres_is_not_promoted(adopted: Adopted) -> None:
+    foreign.write(adopted.paths, foreign.Foreign("ramet", "postgres"))
+    try:
+        with pytest.raises(Failed, match="postgres"):
+            adoption.check_before(adopted.paths)
+    finally:
+        foreign.forget(adopted.paths)

@@ -113,6 +113,12 @@ def check_before(paths: ServicePaths) -> None:
     """Raise Failed for a copy that follows and could not be taken over once it is promoted."""
     found = foreign.read(paths)
     if found is not None:
+        if found.database == "postgres":  # such sources are refused now
+            raise Failed(
+                "DATABASE_UNSUITABLE",
+                f"The database postgres of the source cannot become {DATABASE}",
+                "Follow the URL of another database of the source, or import this one: ramet service import.",
+            )
         with _connection(paths) as connection:
             if connections.value(connection, "SELECT pg_is_in_recovery()"):
                 _check_database(connection, found.database)
