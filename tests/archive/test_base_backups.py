@@ -241,3 +241,18 @@ def test_a_part_that_holds_a_link_is_refused_before_anything_is_written_through_
     with pytest.raises(Failed, match="holds 'link', which is neither a file nor a directory"):
         backups.unpack(INFO.backup_id, 0, checksum, tmp_path, (os.getuid(), os.getgid()))
     assert not os.path.lexists(tmp_path / "link")
+
+
+@pytest.mark.parametrize("name", ["../beside", "/tmp/absolute", "base/../../beside"])
+def test_a_part_that_would_be_unpacked_elsewhere_is_refused(backups: BaseBackups, tmp_path: Path, name: str) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    part = made.getvalue()
+    backups.bucket.write(layout.part_key(SERVER, INFO.backup_id, 0), part)
+    checksum = Checksum(len(part), hashlib.sha256(part).hexdigest())
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    with pytest.raises(Failed, match="not within the directory"):
+        backups.unpack(INFO.backup_id, 0, checksum, tree, (os.getuid(), os.getgid()))
+    assert [path.name for path in tmp_path.iterdir() if path.name == "beside"] == []

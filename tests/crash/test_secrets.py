@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,11 @@ def _await_ready(instance: Instance, service_id: str) -> None:
 
 def _logs(instance: Instance) -> Iterator[tuple[object, bytes]]:
     yield instance.log_file, instance.log_file.read_bytes()
-    for path in instance.backend.instances.layout.services.glob("*/**/*.log"):
-        yield path, path.read_bytes()
-    for path in instance.backend.instances.layout.services.glob("*/log/*"):
-        yield path, path.read_bytes()
+    for directory, _, names in os.walk(instance.backend.instances.layout.services):
+        for path in (Path(directory, name) for name in names):
+            if path.suffix == ".log" or path.parent.name == "log":
+                with suppress(FileNotFoundError):  # a snapshot that is being made, or a log that was rotated
+                    yield path, path.read_bytes()
 
 
 def _store(instance: Instance) -> Iterator[tuple[object, bytes]]:

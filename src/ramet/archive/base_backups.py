@@ -150,15 +150,13 @@ class BaseBackups:
         with self._reading(backup_id, number, checksum) as pieces:
             source = cast(IO[bytes], _Pieces(pieces, progress))
             with tarfile.open(fileobj=source, mode="r|gz") as tar:
+                tar.extraction_filter = _unchanged
                 for member in tar:
-                    if not (member.isreg() or member.isdir()):  # through a link one could write elsewhere
-                        key = layout.part_key(self.server, backup_id, number)
-                        raise Failed(
-                            "ARCHIVE_DAMAGED",
-                            f"{key} in the archive {self.bucket.url} holds {member.name[:100]!r}, which is neither a"
-                            " file nor a directory",
-                        )
-                    tar.extract(member, tree, filter=_for_owner(owner))
+                    fault = _fault_of(member, tree)
+                    if fault is not None:
+                        where = f"{layout.part_key(self.server, backup_id, number)} in the archive {self.bucket.url}"
+                        raise Failed("ARCHIVE_DAMAGED", f"{where} holds {member.name[:100]!r}, which is {fault}")
+                    tar.extract(_for_owner(member, owner), tree, numeric_owner=True)
             source.read()
 
     def verify(self, info: BackupInfo) -> None:
@@ -244,15 +242,29 @@ def _bytes_of(part: list[Path]) -> int:
     return sum(path.lstat().st_size for path in part if path.is_file())
 
 
-def _for_owner(owner: tuple[int, int]) -> Callable[[tarfile.TarInfo, str], tarfile.TarInfo]:
-    """Return a filter for files and directories of another machine, where the same user may have another number."""
-    uid, gid = owner
+def _fault_of(member: tarfile.TarInfo, tree: Path) -> str | None:
+    """Say why a member must not be unpacked into a tree; None when it may be.
 
-    def filtered(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
-        inside = tarfile.data_filter(member, path)
-        return inside.replace(mode=member.mode & 0o777, uid=uid, gid=gid, uname="", gname="", deep=False)
+    The filters of tarfile would do that, but Python has them since 3.11.4, and Debian 12 has 3.11.2.
+    """
+    if not (member.isreg() or member.isdir()):  # through a link one could write elsewhere
+        return "neither a file nor a directory"
+    inside = os.path.realpath(tree)
+    if not Path(os.path.realpath(Path(inside, member.name))).is_relative_to(inside):
+        return "not within the directory"
+    return None
 
-    return filtered
+
+def _for_owner(member: tarfile.TarInfo, owner: tuple[int, int]) -> tarfile.TarInfo:
+    """Let a file or directory of another machine, where the same user may have another number, be a user's of this."""
+    member.mode &= 0o777
+    member.uid, member.gid = owner
+    return member
+
+
+def _unchanged(member: tarfile.TarInfo, _path: str) -> tarfile.TarInfo:
+    """Be the filter of Python 3.14, which would leave the owner as it is."""
+    return member
 
 
 class _Checksumming:
