@@ -24,7 +24,7 @@ from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal import archive
-from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.control_file import find_control_data, read_control_data
 from ramet.backends.local.wal.locate import live_and_archived
 from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
@@ -160,10 +160,8 @@ class LocalReplacements:
 
     def _timeline(self, server: Server) -> int | None:
         """Return the timeline of a server's data; None when it has none that can be read."""
-        try:
-            return read_control_data(self._pg_controldata(server), self._paths(server).data).timeline
-        except Failed:
-            return None
+        control = find_control_data(self._pg_controldata(server), self._paths(server).data)
+        return None if control is None else control.timeline
 
     def _single_user(self, copy: Server) -> SingleUser:
         paths, installation = self._paths(copy), self.instances.installations.of(copy.pg_major)

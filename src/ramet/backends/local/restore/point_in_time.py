@@ -115,9 +115,10 @@ class RollForward:
 
         Its snapshots since are not known where the store is an earlier one, from a backup.
         """
-        later = [one.facts for _, one in snapshots.in_wal_order(self.parent) if one.facts.timeline > timeline]
-        times = [facts.taken_at for facts in later]
-        left = min([*times, *filter(None, [timeline_ends.left_at(self.parent.archive, timeline)])], default=None)
+        facts = [base.facts for _, base in snapshots.in_wal_order(self.parent)]
+        times = [timeline_ends.left_at(self.parent.archive, timeline)]
+        times += [one.taken_at for one in facts if one.timeline > timeline]
+        left = min((time for time in times if time is not None), default=None)
         if left is not None and left <= self.target:
             raise Failed(
                 "SNAPSHOT_UNKNOWN",

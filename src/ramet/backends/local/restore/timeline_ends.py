@@ -15,7 +15,7 @@ from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.archive import add_histories
-from ramet.backends.local.wal.control_file import ControlData, read_control_data
+from ramet.backends.local.wal.control_file import ControlData, find_control_data, read_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
 from ramet.backends.local.wal.segment import (
     PAGE_BYTES,
@@ -28,7 +28,6 @@ from ramet.backends.local.wal.segment import (
     segments_in,
     shown_lsn,
 )
-from ramet.errors import Failed
 from ramet.model.timestamps import parse_timestamp, rfc3339
 
 _log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldat
     That includes the segment in which it ends, so the data must not get its archive back. May run again.
     """
     bases = _bases_left(after, pg_controldata)
-    control = _control_data(pg_controldata, before.data)
+    control = find_control_data(pg_controldata, before.data)
     if not bases or (control is not None and control.timeline != bases[-1].facts.timeline):
         return  # nothing can be restored from that timeline
     wal = before.data / WAL_DIRECTORY
@@ -97,13 +96,6 @@ def _of_timeline(segments: Sequence[Segment], timeline: int) -> list[Segment]:
 
 def _is_begun(path: Path, segment: Segment, system_identifier: int) -> bool:
     return fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES) is None
-
-
-def _control_data(pg_controldata: str, data: Path) -> ControlData | None:
-    try:
-        return read_control_data(pg_controldata, data)
-    except Failed:
-        return None
 
 
 def _record(archive: Path, timeline: int) -> Path:

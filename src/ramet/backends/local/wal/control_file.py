@@ -52,6 +52,14 @@ def read_control_data(pg_controldata: str, data: Path) -> ControlData:
     return _control_data(_fields(pg_controldata, data))
 
 
+def find_control_data(pg_controldata: str, data: Path) -> ControlData | None:
+    """Read the control file of `data`; None when there is none that can be read."""
+    try:
+        return read_control_data(pg_controldata, data)
+    except Failed:
+        return None
+
+
 def read_standby_settings(pg_controldata: str, data: Path) -> dict[str, int]:
     """Return the settings that a standby must not have lower than its source (PostgreSQL 18 docs, 26.4.3).
 

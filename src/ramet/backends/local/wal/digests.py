@@ -7,7 +7,7 @@ finds an altered segment before a fork needs it, and alterations that the checks
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ramet.backends.local.host import files
@@ -68,20 +68,18 @@ def forget(paths: ServicePaths) -> None:
 
 def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
     """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
-    noted, before = digests(paths), lsn_number(before_lsn)
-    kept = {name: digest for name, digest in noted.items() if not _is_trimmed(name, timeline, before)}
-    if len(kept) < len(noted):
-        _write_notes(paths, kept)
+    before = lsn_number(before_lsn)
+    _drop(paths, lambda name: _is_trimmed(name, timeline, before))
 
 
 def discard_after(paths: ServicePaths, timeline: int) -> None:
     """Drop the checksums of segments of timelines after `timeline`. May run twice."""
+    _drop(paths, lambda name: (segment := segment_named(name)) is not None and segment.timeline > timeline)
+
+
+def _drop(paths: ServicePaths, is_dropped: Callable[[str], bool]) -> None:
     noted = digests(paths)
-    kept = {
-        name: digest
-        for name, digest in noted.items()
-        if (segment := segment_named(name)) is None or segment.timeline <= timeline
-    }
+    kept = {name: digest for name, digest in noted.items() if not is_dropped(name)}
     if len(kept) < len(noted):
         _write_notes(paths, kept)
 
