@@ -155,7 +155,9 @@ def test_an_exchange_that_is_undone_leaves_nothing_of_its_timeline_in_the_archiv
         backend.replacements.withdraw_timeline(parent, previous)
         backend.replacements.move_data(parent, copy, [first_id])
     backend.replacements.move_data(previous, parent)
-    assert [path.name for path in paths.archive.iterdir() if not path.name.startswith("00000001")] == []
+    # A server that is ended at once can leave the segment that it was about to archive under a temporary name.
+    kept_names = ("00000001", "archtemp.")
+    assert [path.name for path in paths.archive.iterdir() if not path.name.startswith(kept_names)] == []
     assert {name[:8] for name in digests.digests(paths)} <= {"00000001"}
     if damage is not lose_volume:
         (paths.data / "PG_VERSION").write_text(f"{parent.pg_major}\n")
