@@ -171,6 +171,25 @@ def test_what_no_client_requested_is_delayed_for_a_minute_only(store: Store) -> 
         assert [leased.id for leased in operations.lease(tx, "one", known, 30, 1)] == [restart]
 
 
+def test_a_snapshot_that_deletions_wait_for_is_taken_however_often_they_look(store: Store) -> None:
+    known = Known(frozenset({"delete.settle", "snapshot.take"}), frozenset(), background=frozenset({"snapshot"}))
+    with store.write() as tx:
+        service = a_service(tx, a_project(tx))
+        other, snapshot = (submit(tx, "snapshot", "take", subject, {}) for subject in ("another", service.id))
+        services.add_hold(tx, service.id, snapshot)
+        deletion = submit(tx, "delete", "settle", service.id, {})
+    turns = []
+    for _ in range(3):
+        with store.write() as tx:
+            leased = operations.lease(tx, "one", known, 30, 1)[0]
+            turns.append(leased.id)
+            if leased.id == deletion:
+                operations.record(tx, leased, None, 0)
+            tx.execute(operation.update().values(run_at=operation.c.run_at - 0.7))
+    assert turns == [deletion, deletion, snapshot]
+    assert other not in turns
+
+
 @pytest.mark.parametrize("step_seconds", [60, 300, 3600])
 def test_what_waits_is_due_when_the_clock_steps_back(store: Store, step_seconds: float) -> None:
     resting = submitted(store)

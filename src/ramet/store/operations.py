@@ -26,6 +26,7 @@ from ramet.telemetry import TRACE_KEY, trace_parent
 
 CHANNEL = "ramet_operation"
 _LOW_PRIORITY_SECONDS = 60.0
+_HELD_SECONDS = 1.0
 UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
 _KEY = operation.c.procedure + "." + operation.c.step
 _NOW = sa.bindparam("now", type_=sa.Float)
@@ -69,8 +70,9 @@ class Operation:
 class Known:
     """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait.
 
-    Those of `low_priority` let others run first for a while, unless somebody waits for them: for their end, or to copy
-    from the service that they are about.
+    One that can wait and holds a service waits for a second only: others may wait for it, which are due again and
+    again. Those of `low_priority` let others run first for a while, unless somebody waits for them: for their end, or
+    to copy from the service that they are about.
     """
 
     steps: frozenset[str]
@@ -95,7 +97,8 @@ class Known:
         """At most `many` operations, none of them `held`, due at `now`: those that can wait last, longest due first."""
         not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
         ids = sa.select(operation.c.id).where(self.matches, DUE_SINCE <= _NOW, not_held)
-        can_wait = operation.c.procedure.in_(self.background)
+        keeps_others = operation.c.id.in_(sa.select(hold.c.operation_id)) & (DUE_SINCE <= _NOW - _HELD_SECONDS)
+        can_wait = operation.c.procedure.in_(self.background) & sa.not_(keeps_others)
         is_awaited = operation.c.cancelled | operation.c.subject.in_(sa.select(hold.c.service_id))
         can_be_late = operation.c.procedure.in_(self.low_priority) & sa.not_(is_awaited)
         turn = operation.c.run_at + sa.case((can_be_late, _LOW_PRIORITY_SECONDS), else_=0.0)
