@@ -6,8 +6,8 @@ sweep    removes its files                                        - (the data is
 """
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import Steps
+from ramet.operations.procedure import Done, Next, Outcome, Work
+from ramet.procedures.servers import Steps, await_others
 from ramet.procedures.state import OneSnapshotState
 from ramet.store import services, snapshots
 
@@ -21,7 +21,7 @@ class DeleteSnapshot(Steps):
         with self.tools.store.read() as tx:
             holders = services.holders(tx, work.subject)
         if holders:
-            return Wait(0.05, f"held by {', '.join(holders)}")
+            return await_others(self.tools, work, f"held by {', '.join(holders)}")
         chosen = [work.state.snapshot_id]
         return Next("sweep", changes=lambda tx: snapshots.delete_unheld(tx, work.subject, chosen, work.operation_id))
 

@@ -49,7 +49,7 @@ class Fork(Creation):
     undo_capture = Creation.destroy
 
     def capture(self, work: Work[ForkState]) -> Outcome:
-        found = capture_parent(self.tools, work.state, self.tools.server(work), self.neutralizes(work))
+        found = capture_parent(self.tools, work, self.tools.server(work), self.neutralizes(work))
         if isinstance(found, Wait):
             return found
         captured, base = found

@@ -21,7 +21,7 @@ from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import direct_clients, servers_of_set, set_of
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, retry_if_server_killed
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_others, retry_if_server_killed
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
 from ramet.store import operations, replica_sets, services
 
@@ -132,7 +132,7 @@ class DeleteReplicas(_Replicas):
         canceled = work.state.after
         with self.tools.store.read() as tx:
             if canceled is not None and operations.is_under_way(tx, canceled):
-                return Wait(0.05, f"operation {canceled}")
+                return await_others(self.tools, work, f"operation {canceled}")
         self.destroy_all(work)
         return Done(changes=lambda tx: _finish(tx, work, deleted_at=self.tools.clock()))
 

@@ -73,7 +73,7 @@ class RestoreInPlace(Steps):
     name = ProcedureName.RESTORE
 
     def capture(self, work: Work[RestoreState]) -> Outcome:
-        found = capture_parent(self.tools, work.state, self._copy(work))
+        found = capture_parent(self.tools, work, self._copy(work))
         if isinstance(found, Wait):
             return found
         captured, base = found

@@ -41,6 +41,7 @@ from ramet.store.database import Store
 PATIENCE_SECONDS = 0.4
 FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is likely to be forked again
 MOST_KILLS = 5
+_LONGEST_PAUSE_SECONDS = 0.25
 _Result = TypeVar("_Result")
 _Step = Callable[[Any, Work[Any]], Outcome]
 
@@ -159,17 +160,23 @@ def source_of(
 
 
 def await_settled(tools: Tools, work: Work[Interrupting] | Work[RestoreState]) -> Wait | None:
-    """Return a Wait while the operation that this one interrupts is under way, or others copy from the service.
+    """Return a Wait while the operation that this one interrupts is under way, or others copy from the service."""
+    interrupted = work.state.interrupted
+    with tools.store.read() as tx:
+        if interrupted is not None and operations.is_under_way(tx, interrupted):
+            return await_others(tools, work, f"operation {interrupted}")
+        holders = [h for h in services.holders(tx, work.subject) if h != work.operation_id]
+    return await_others(tools, work, f"held by {', '.join(holders)}") if holders else None
+
+
+def await_others(tools: Tools, work: Work[Any], what: str, seconds: float = 0.05) -> Wait:
+    """Return a Wait for other operations: `seconds` at first, and less often the longer it lasts.
 
     It lasts as long as they take, which have deadlines of their own: each minute of it is progress.
     """
-    interrupted, minutes = work.state.interrupted, int((tools.clock() - work.step_started_at).total_seconds()) // 60
-    waited = f" for {minutes} min" if minutes > 0 else ""
-    with tools.store.read() as tx:
-        if interrupted is not None and operations.is_under_way(tx, interrupted):
-            return Wait(0.05, f"operation {interrupted}{waited}")
-        holders = [h for h in services.holders(tx, work.subject) if h != work.operation_id]
-    return Wait(0.05, f"held by {', '.join(holders)}{waited}") if holders else None
+    waited = (tools.clock() - work.step_started_at).total_seconds()
+    minutes = f" for {int(waited) // 60} min" if waited >= 60 else ""
+    return Wait(min(_LONGEST_PAUSE_SECONDS, max(seconds, waited / 20)), what + minutes)
 
 
 def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | Next:
