@@ -17,6 +17,7 @@ from ramet.model.size import Size
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.store.services import update_service
+from ramet.store.tables import snapshot
 from tests.worlds import World, fork_service
 
 NOW = ForkRequest(ForkStrategy.NOW)
@@ -295,6 +296,17 @@ def test_a_service_whose_server_is_down_can_be_forked(world: World) -> None:
     world.health.inspect()
     assert status_of(services.get_service(world.plane, world.project.id, parent.id)) is Status.UNSTABLE
     assert world.backend.values(world.fork(parent).id) == ["row"]
+
+
+def test_a_fork_of_the_last_snapshot_is_refused_where_none_exists_and_none_can_be_taken(world: World) -> None:
+    parent = world.create()
+    with world.store.write() as tx:
+        tx.execute(snapshot.delete())
+    world.backend.crash(parent.id)
+    world.health.inspect()
+    with pytest.raises(Invalid, match="has no snapshot") as refused:
+        fork_service(world.plane, world.project.id, parent.id, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert refused.value.code == "SNAPSHOT_NOT_FOUND"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def parent(**changes: Any) -> Parent:
     [
         ("NOW", None, None, {}, None),
         ("LAST_SNAPSHOT", None, None, {}, "new"),
-        ("LAST_SNAPSHOT", None, None, {"snapshots": ()}, None),
+        ("LAST_SNAPSHOT", None, None, {"snapshots": (), "has_snapshot_under_way": True}, None),
         ("LAST_SNAPSHOT", None, None, {"snapshots": CLOCK_BACK}, "after"),
         ("LAST_SNAPSHOT", None, "old", {}, "old"),
         ("LAST_SNAPSHOT", None, "old", {"is_behind": True}, "old"),
@@ -85,6 +85,7 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
     [
         ("NOW", None, "old", {}, "SNAPSHOT_NOT_ALLOWED", "got NOW"),
         ("LAST_SNAPSHOT", None, "gone", {}, "SNAPSHOT_NOT_FOUND", "'gone'"),
+        ("LAST_SNAPSHOT", None, None, {"snapshots": ()}, "SNAPSHOT_NOT_FOUND", "has no snapshot"),
         ("PITR", minutes_ago(61), None, {}, "OUTSIDE_RESTORE_WINDOW", "reaches from 2026-11-21T11:00:00"),
         ("PITR", minutes_ago(1), None, {"snapshots": ()}, "OUTSIDE_RESTORE_WINDOW", "no restore window yet"),
         ("PITR", minutes_ago(38), None, {"gaps": [GAP]}, "OUTSIDE_RESTORE_WINDOW", "is missing"),
@@ -94,7 +95,7 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
         ("PITR", minutes_ago(600), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "Not even"),
     ],
     ids=[
-        "a snapshot as of now", "an unknown snapshot", "before the window", "no window", "in a gap",
+        "a snapshot as of now", "an unknown snapshot", "no snapshot", "before the window", "no window", "in a gap",
         "before the window of a clock that went back", "before a fork", "before a fork of an unknown service",
         "before all ancestors",
     ],

@@ -9,12 +9,14 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
+from ramet.control.forks import plan_fork
 from ramet.control.labels import set_labels
 from ramet.control.life_spans import extend_service
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.replication import set_wal_level
+from ramet.control.requests import ForkRequest
 from ramet.control.services import (
     delete_service,
     list_services,
@@ -28,6 +30,7 @@ from ramet.errors import Exhausted, Invalid, WrongState
 from ramet.ids import new_id
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
@@ -68,6 +71,14 @@ def test_what_was_replaced_is_a_paused_service_from_which_the_restore_is_undone(
     start_service(world.plane, world.project.id, previous.id)
     world.worker.run_until_idle()
     assert world.backend.values(previous.id) == ["one", "later"]
+
+
+def test_a_fork_of_the_last_snapshot_of_what_was_replaced_takes_one(world: World, shop: Service) -> None:
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    wanted = ForkRequest(ForkStrategy.LAST_SNAPSHOT)
+    assert plan_fork(world.plane, world.project.id, str(found.previous_service_id), wanted).point.awaits_snapshot
+    fork = world.fork(seen(world, str(found.previous_service_id)), wanted)
+    assert (status_of(fork), world.backend.values(fork.id)) == (Status.READY, ["one"])
 
 
 def test_the_state_before_is_found_by_the_labels_expires_with_the_service_and_is_not_archived(

@@ -39,7 +39,7 @@ from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import wal_level_of, with_wal_level
 from ramet.procedures.servers import server_of, source_of, submit_snapshot
 from ramet.procedures.state import ForkState
-from ramet.store import services, snapshots
+from ramet.store import operations, services, snapshots
 
 _LONGEST_LINE = 1000
 
@@ -246,6 +246,7 @@ def _known_of(
         is_fork=parent.origin is not None,
         snapshots=known,
         is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
+        has_snapshot_under_way=operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT),
         ancestors=_ancestors_of(tx, parent) if is_unreached else (),
         archive=archive_of(plane, parent),
         is_deleted=parent.deleted_at is not None,
@@ -276,7 +277,7 @@ def _ancestor(tx: sa.Connection, service: Service) -> Ancestor:
 
 
 def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> bool:
-    """Tell whether a fork as of now holds more than the newest snapshot, and a newer one can be taken.
+    """Tell whether a fork as of now holds more than the newest snapshot, or there is none, and one can be taken.
 
     A fork of the last snapshot must hold at least what every earlier fork as of now holds (docs/compatibility.md, 27).
     The published interface says that NOW creates a snapshot. Taking one with each fork would double its cost, so it is
@@ -286,7 +287,9 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> boo
         return False
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
     ends = services.ends_of_forks_of_now(tx, parent.id, parent.pg_major)
-    return any((timeline, lsn_number(lsn)) > held for timeline, lsn in ends)
+    if any((timeline, lsn_number(lsn)) > held for timeline, lsn in ends):
+        return True
+    return last is None and not operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT)
 
 
 def child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:

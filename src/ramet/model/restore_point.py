@@ -48,9 +48,10 @@ class Ancestor:
 class Parent:
     """What is known of a service when a fork of it is requested.
 
-    `is_behind`: a fork as of now holds more than the newest snapshot. `ancestors` are those of a fork, nearest first;
-    they matter only to a target before it was created. `archive` is what the off-host archive has; of a service that
-    `is_deleted` there is nothing else.
+    `is_behind`: a fork as of now holds more than the newest snapshot, or there is none, and one can be taken.
+    `has_snapshot_under_way`: one is being taken. `ancestors` are those of a fork, nearest first; they matter only to a
+    target before it was created. `archive` is what the off-host archive has; of a service that `is_deleted` there is
+    nothing else.
     """
 
     service_id: str
@@ -59,6 +60,7 @@ class Parent:
     snapshots: Sequence[Snapshot] = ()
     gaps: Sequence[Gap] = ()
     is_behind: bool = False
+    has_snapshot_under_way: bool = False
     ancestors: Sequence[Ancestor] = ()
     archive: ArchiveSpan | None = None
     is_deleted: bool = False
@@ -83,8 +85,7 @@ def choose(
     if strategy is ForkStrategy.NOW:
         return RestorePoint(strategy)
     if strategy is ForkStrategy.LAST_SNAPSHOT:
-        last = None if parent.is_behind else newest(list(parent.snapshots))
-        return RestorePoint(strategy, last, awaits_snapshot=parent.is_behind)
+        return _newest(strategy, parent)
     if target is None:
         raise AssertionError("BUG: a checked PITR request has a target")
     base = base_for(list(parent.snapshots), target)
@@ -123,6 +124,17 @@ def _of_deleted(
     if target is not None:
         check_gaps(held.gaps, target)
     return RestorePoint(strategy, None, target, from_archive=True)
+
+
+def _newest(strategy: ForkStrategy, parent: Parent) -> RestorePoint:
+    last = None if parent.is_behind else newest(list(parent.snapshots))
+    if last is None and not parent.is_behind and not parent.has_snapshot_under_way:
+        raise Invalid(
+            "SNAPSHOT_NOT_FOUND",
+            f"Service {parent.service_id} has no snapshot, and none can be taken of it now",
+            "Try again when the service is READY or PAUSED.",
+        )
+    return RestorePoint(strategy, last, awaits_snapshot=parent.is_behind)
 
 
 def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestorePoint:
