@@ -23,7 +23,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store.database import Store
-from ramet.store.operations import UNDER_WAY
+from ramet.store.due import UNDER_WAY
 from ramet.store.tables import operation
 from tests.audited import keep_audit
 from tests.stores import open_store

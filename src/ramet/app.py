@@ -43,6 +43,7 @@ from ramet.events.sender import Sender
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.followers.observation import Observing
 from ramet.model.audit import chain_key
+from ramet.model.procedures import COPYING_STEPS
 from ramet.model.restore_window import RestoreSettings, copies_all_data, usual_settings
 from ramet.model.warm_forks import MOST_FORKS
 from ramet.monitoring.loop_lag import watch_loop
@@ -151,7 +152,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     procedures = [*all_procedures(tools, window), move.procedure()]
     monitoring = open_monitoring(__version__, settings.traces_url)
     store.recorders.append(monitoring.instruments.count_claims)
-    worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step)
+    long = COPYING_STEPS if copies_all_data(backend.host.volume_type()) else frozenset()
+    worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step, long=long)
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,37 @@ def test_workers_run_every_step_of_every_operation_once(store: Store, host: Host
     await_true(lambda: all(is_over(store, operation_id) for operation_id in ids))
     assert all(worker.stop() for worker in workers)
     assert {tuple(written(store, operation_id)) for operation_id in ids} == {STEPS}
+
+
+def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host) -> None:
+    begun, is_over_now = [], threading.Event()
+
+    def copy(work: Work[Any]) -> Outcome:
+        begun.append(work.operation_id)
+        is_over_now.wait(BOUND_SECONDS)
+        return Next("three", changes=writes(work))
+
+    short = replace(counting(host), name="short")
+    worker = Worker(store, [counting(host, {"one": copy}), short], threads=4, long=frozenset({"count.one"}))
+    long_ones = [submitted(store, worker.wake) for _ in range(5)]
+    worker.start()
+    await_true(lambda: len(begun) == 2)
+    with store.write() as tx:
+        short_one = operations.submit(tx, "short", "one", "another", {"given": True})
+    worker.wake()
+    await_true(lambda: is_over(store, short_one))
+    assert len(begun) == 2
+    is_over_now.set()
+    await_true(lambda: all(is_over(store, one) for one in long_ones))
+    assert worker.stop()
+
+
+def test_a_worker_of_one_thread_runs_long_steps_too(store: Store, host: Host) -> None:
+    worker = Worker(store, [counting(host)], threads=1, long=frozenset({"count.one"}))
+    worker.start()
+    operation_id = submitted(store, worker.wake)
+    await_true(lambda: is_over(store, operation_id))
+    assert worker.stop()
 
 
 def test_waking_is_enough_to_be_run_at_once(store: Store, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store import services, snapshots
-from ramet.store.operations import UNDER_WAY
+from ramet.store.due import UNDER_WAY
 from ramet.store.tables import operation, operation_event
 from tests.worlds import World, make_world
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ramet.backends.memory.backend import MemoryBackend
-from ramet.model.procedures import SPECS, ProcedureName
+from ramet.model.procedures import COPYING_STEPS, SPECS, ProcedureName
 from ramet.moves.procedure import Move
 from ramet.operations.procedure import Procedure
 from ramet.procedures.registry import all_procedures
@@ -41,6 +41,10 @@ def test_each_step_reads_the_state_that_is_decoded_for_it(procedure: Procedure) 
 def test_every_step_has_a_title_in_one_line() -> None:
     for spec in SPECS.values():
         assert all(title and title[0].isupper() and "\n" not in title for title in (spec.title, *spec.steps.values()))
+
+
+def test_the_steps_that_copy_are_first_steps() -> None:
+    assert {f"{spec.name}.{spec.first_step}" for spec in SPECS.values()} >= COPYING_STEPS
 
 
 def test_a_state_of_another_procedure_is_not_submitted() -> None:

@@ -8,7 +8,8 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.status import OperationStatus
 from ramet.store import operations, services
 from ramet.store.database import Store
-from ramet.store.operations import Known, LeaseLost, Operation, submit
+from ramet.store.due import Known
+from ramet.store.operations import LeaseLost, Operation, submit
 from ramet.store.tables import operation
 from tests.store.values import a_project, a_service
 from tests.stores import step_clock_back

@@ -411,3 +411,7 @@ _SPECS = (
 )
 # A stored name may be one that a later release knows: so the keys are plain strings.
 SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _SPECS}
+# Steps that take a thread until all data of a service is copied, where volumes share no blocks.
+COPYING_STEPS = frozenset({
+    "fork.capture", "try_upgrade.capture", "restore.capture", "create_replicas.replicate", "snapshot.take"
+})  # fmt: skip

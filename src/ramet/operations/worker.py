@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ramet.errors import Unavailable
 from ramet.operations.fifo import FifoListener, ring
@@ -16,14 +17,19 @@ from ramet.operations.procedure import Procedure
 from ramet.operations.runner import Observe, Runner
 from ramet.store import operations
 from ramet.store.database import Store
-from ramet.store.operations import Known, Operation
+from ramet.store.due import Known
+from ramet.store.operations import Operation
 
 _log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
+_MOST_KEPT_FREE = 2
 
 
 class Worker:
-    """Runs operations in `threads` threads. Its name is unique, for it marks the leases that are its own."""
+    """Runs operations in `threads` threads. Its name is unique, for it marks the leases that are its own.
+
+    Two of the threads, where it has as many, do not begin with steps that are `long`: what is short goes on beside.
+    """
 
     def __init__(
         self,
@@ -33,14 +39,16 @@ class Worker:
         name: str | None = None,
         lease_seconds: float = 30.0,
         observe: Observe = lambda _before, _after, _event: None,
+        long: frozenset[str] = frozenset(),
     ) -> None:
         by_name = {procedure.name: procedure for procedure in procedures}
         unique = f"{name or socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._store = store
         self._runner = Runner(store, by_name, unique, lease_seconds, observe)
-        self._known = _known(procedures)
+        self._known = replace(_known(procedures), long=long)
         self._lease_seconds = lease_seconds
         self._free = threads
+        self._kept_free = min(_MOST_KEPT_FREE, threads - 1)
         self._held: set[str] = set()
         self._unrecorded: set[str] = set()
         self._lock = threading.Lock()
@@ -145,7 +153,7 @@ class Worker:
             free = self._free
         if free == 0:
             return POLL_SECONDS  # the first thread that becomes free wakes this one
-        return 0.0 if self._hand_out(self._lease(free)) or has_new else POLL_SECONDS
+        return 0.0 if self._hand_out(self._lease(free, max(0, free - self._kept_free))) or has_new else POLL_SECONDS
 
     def _hand_out(self, leased: list[Operation]) -> bool:
         for operation in leased:
@@ -177,11 +185,12 @@ class Worker:
         with self._store.read() as tx:
             return operations.seconds_until_due(tx, self._known)
 
-    def _lease(self, limit: int) -> list[Operation]:
+    def _lease(self, limit: int, long_limit: int | None = None) -> list[Operation]:
         with self._lock:
             held = tuple(self._held)
         with self._store.write(durable=self._store.is_postgresql, patient=True) as tx:
-            return operations.lease(tx, self._runner.worker, self._known, self._lease_seconds, limit, held)
+            name, known, seconds = self._runner.worker, self._known, self._lease_seconds
+            return operations.lease(tx, name, known, seconds, limit, held, long_limit)
 
     def _release(self) -> None:
         """Release what this worker leased and could not record while the store was unavailable: it is due at once."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from ramet.model.metrics import Sample
 from ramet.model.snapshot import SnapshotKind
 from ramet.store.database import epoch_seconds
-from ramet.store.operations import DUE_SINCE, UNDER_WAY
+from ramet.store.due import DUE_SINCE, UNDER_WAY
 from ramet.store.tables import metric_sample, operation, snapshot
 
 

@@ -1,13 +1,12 @@
 """Rows of operations and of their events; `ramet.operations` gives them their meaning.
 
-The store's clock may step back. So `run_set_at` records when `run_at` was written: what waits is due as soon as the
-clock is earlier than that, and a lease is then shortened to its original length (`cut_leases`).
+Which of them are due is in `due`. When the store's clock steps back, a lease is shortened to its original length
+(`cut_leases`).
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -19,19 +18,13 @@ from ramet.ids import new_id
 from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
+from ramet.store.due import DUE_SINCE, NOW, STEPPED_BACK, UNDER_WAY, Known
 from ramet.store.journal import Ended, Submitted, journal_of
 from ramet.store.rows import columns_of, values_of
-from ramet.store.tables import hold, operation, operation_event, replica_set, service
+from ramet.store.tables import operation, operation_event, replica_set, service
 from ramet.telemetry import TRACE_KEY, trace_parent
 
 CHANNEL = "ramet_operation"
-_LOW_PRIORITY_SECONDS = 60.0
-_HELD_SECONDS = 1.0
-UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
-_KEY = operation.c.procedure + "." + operation.c.step
-_NOW = sa.bindparam("now", type_=sa.Float)
-_stepped_back = operation.c.run_set_at > _NOW
-DUE_SINCE = sa.case((_stepped_back & operation.c.worker.is_(None), _NOW), else_=operation.c.run_at)
 
 
 class LeaseLost(Exception):
@@ -66,50 +59,6 @@ class Operation:
     actor: Actor | None = None
 
 
-@dataclass(frozen=True)
-class Known:
-    """The 'procedure.step' that a worker can run, those that it can undo, and the procedures that can wait.
-
-    One that can wait and holds a service waits for a second only: others may wait for it, which are due again and
-    again. Those of `low_priority` let others run first for a while, unless somebody waits for them: for their end, or
-    to copy from the service that they are about.
-    """
-
-    steps: frozenset[str]
-    undos: frozenset[str]
-    background: frozenset[str] = frozenset()
-    low_priority: frozenset[str] = frozenset()
-
-    @cached_property
-    def matches(self) -> sa.ColumnElement[bool]:
-        """The condition for operations that the worker knows how to run."""
-        running = (operation.c.status == OperationStatus.RUNNING.value) & _KEY.in_(_literals(self.steps))
-        undoing = (operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(_literals(self.undos))
-        return UNDER_WAY & (running | undoing)
-
-    @cached_property
-    def first_due(self) -> sa.Select[Any]:
-        """Since when the first operation that the worker knows is due, or when it will be."""
-        return sa.select(sa.func.min(DUE_SINCE)).where(self.matches)
-
-    @cached_property
-    def due(self) -> sa.Select[tuple[str]]:
-        """At most `many` operations, none of them `held`, due at `now`: those that can wait last, longest due first."""
-        not_held = operation.c.id.not_in(sa.bindparam("held", expanding=True))
-        ids = sa.select(operation.c.id).where(self.matches, DUE_SINCE <= _NOW, not_held)
-        keeps_others = operation.c.id.in_(sa.select(hold.c.operation_id)) & (DUE_SINCE <= _NOW - _HELD_SECONDS)
-        can_wait = operation.c.procedure.in_(self.background) & sa.not_(keeps_others)
-        is_awaited = operation.c.cancelled | operation.c.subject.in_(sa.select(hold.c.service_id))
-        can_be_late = operation.c.procedure.in_(self.low_priority) & sa.not_(is_awaited)
-        turn = operation.c.run_at + sa.case((can_be_late, _LOW_PRIORITY_SECONDS), else_=0.0)
-        return ids.order_by(can_wait, turn).limit(sa.bindparam("many")).with_for_update(skip_locked=True)
-
-
-def _literals(names: Collection[str]) -> list[sa.ColumnElement[str]]:
-    """Return names of steps as a part of the statement: to send hundreds of parameters takes longer than to run it."""
-    return [sa.literal_column(f"'{name}'") for name in sorted(names)]  # they are names in our code
-
-
 # Statements that each step runs are built once: building one takes longer than running it.
 _LEASE = (
     operation.update()
@@ -117,7 +66,7 @@ _LEASE = (
     .values(
         worker=sa.bindparam("leased_by"),
         run_at=sa.bindparam("until"),
-        run_set_at=_NOW,
+        run_set_at=NOW,
         fence=operation.c.fence + 1,
         attempt=operation.c.attempt + 1,
         started=True,
@@ -128,12 +77,12 @@ _LEASE = (
 _RECORD = (
     operation.update()
     .where(operation.c.id == sa.bindparam("same_id"), operation.c.fence == sa.bindparam("same_fence"), UNDER_WAY)
-    .values(fence=operation.c.fence + 1, run_set_at=_NOW)
+    .values(fence=operation.c.fence + 1, run_set_at=NOW)
 )
 _KEEP = _RECORD.values(run_at=sa.bindparam("due_at")).returning(operation.c.cancelled)
 # One that was canceled during its step is undone at once. An undo that is tried again waits as long as any other.
 _is_to_be_undone = operation.c.cancelled & (operation.c.status == OperationStatus.RUNNING.value)
-_RELEASE = _RECORD.values(run_at=sa.case((_is_to_be_undone, _NOW), else_=sa.bindparam("due_at"))).returning(
+_RELEASE = _RECORD.values(run_at=sa.case((_is_to_be_undone, NOW), else_=sa.bindparam("due_at"))).returning(
     operation.c.cancelled
 )
 
@@ -265,15 +214,22 @@ def seconds_until_due(tx: sa.Connection, known: Known) -> float | None:
 
 
 def lease(
-    tx: sa.Connection, worker: str, known: Known, seconds: float, limit: int, held: Collection[str] = ()
+    tx: sa.Connection,
+    worker: str,
+    known: Known,
+    seconds: float,
+    limit: int,
+    held: Collection[str] = (),
+    long_limit: int | None = None,
 ) -> list[Operation]:
     """Lease up to `limit` due operations to a worker for so many seconds, those that can wait last.
 
-    `held` are operations that the worker still runs, even if their leases have expired: they are not leased.
-    The deadline of an operation whose worker was lost starts again.
+    At most `long_limit` of them are at a long step. `held` are operations that the worker still runs, even if their
+    leases have expired: they are not leased. The deadline of an operation whose worker was lost starts again.
     """
     now = epoch_seconds(tx)
-    ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held)}).all()
+    many_long = {"many_long": limit if long_limit is None else long_limit} if known.long else {}
+    ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held), **many_long}).all()
     if not ids:
         return []
     return [
@@ -303,10 +259,10 @@ def cut_leases(tx: sa.Connection) -> None:
     A live worker renews its lease before it ends; a lost worker's ends as it would have without the step.
     """
     now = {"now": epoch_seconds(tx)}
-    given_later = UNDER_WAY & operation.c.worker.is_not(None) & _stepped_back
+    given_later = UNDER_WAY & operation.c.worker.is_not(None) & STEPPED_BACK
     if tx.scalar(sa.select(operation.c.id).where(given_later).limit(1), now) is not None:
         length = operation.c.run_at - operation.c.run_set_at
-        values = {"run_at": _NOW + length, "run_set_at": _NOW}
+        values = {"run_at": NOW + length, "run_set_at": NOW}
         tx.execute(operation.update().where(given_later).values(values), now)
 
 
@@ -375,7 +331,7 @@ def last_costly(tx: sa.Connection, subject: str, procedure: str, step: str, leas
 
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to run."""
-    unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= _NOW, sa.not_(known.matches))
+    unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= NOW, sa.not_(known.matches))
     rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
     return [_operation(row) for row in rows]
 

@@ -9,7 +9,7 @@ from ramet.model.capacity import memory_needed_mbs
 from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
-from ramet.store.operations import UNDER_WAY
+from ramet.store.due import UNDER_WAY
 from ramet.store.tables import is_live, operation, replica_set, service
 
 # Those that start a server beside the ones that have a row of their own. A drill waits until there is room.

@@ -17,8 +17,8 @@ from ramet.model.status import OperationStatus
 from ramet.model.upstream import Following
 from ramet.store import replica_sets
 from ramet.store.database import locking
+from ramet.store.due import UNDER_WAY
 from ramet.store.journal import journal_of
-from ramet.store.operations import UNDER_WAY
 from ramet.store.rows import columns_of
 from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
 from ramet.store.tables import hold, is_live, operation, replica_set, service
