@@ -1,7 +1,12 @@
 """Changes of a service's settings that fail."""
 
+import pytest
+
+from ramet.backends.interface.values import Server
 from ramet.control.parameters import update_settings
-from ramet.control.services import get_service
+from ramet.control.requests import CreateRequest
+from ramet.control.services import create_service, get_service
+from ramet.errors import WrongState
 from ramet.model.parameters import parameters_of
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -15,6 +20,18 @@ def change(world: World, service: Service, *, fails_at: str, **settings: str) ->
     procedures = laws.rewritten(world.procedures, "set_parameters", lambda one: laws.failing(one, fails_at, after=True))
     Worker(world.store, procedures).run_until_idle()
     return get_service(world.plane, world.project.id, service.id)
+
+
+def test_settings_of_a_service_without_files_are_refused_before_they_are_tried(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(_server: Server) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(world.backend.parameters, "check", write)
+    queued = create_service(world.plane, world.project.id, CreateRequest("shop")).service
+    with pytest.raises(WrongState, match="is QUEUED"):
+        update_settings(world.plane, world.project.id, queued.id, {"work_mem": "5MB"})
 
 
 def test_the_undo_ends_though_postgresql_no_longer_takes_the_settings_of_before(world: World) -> None:

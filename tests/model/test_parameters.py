@@ -25,6 +25,12 @@ from ramet.model.parameters import PARAMETERS, Value, changed, parameters_of, wi
         ("jit", "TRUE", "on"),
         ("plan_cache_mode", "Force_Generic_Plan", "force_generic_plan"),
         ("max_connections", 200, "200"),
+        ("max_connections", 200.0, "200"),
+        ("statement_timeout", "0100", "100ms"),
+        ("statement_timeout", "0100 s", "100s"),
+        ("log_min_duration_statement", "-01", "-1"),
+        ("lock_timeout", "-0", "0"),
+        ("random_page_cost", "01.10", "1.1"),
     ],
 )
 def test_a_value_is_taken_as_postgresql_reads_it(name: str, value: Value, taken: str) -> None:

@@ -47,13 +47,12 @@ def update_settings(
     """
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
+    _check_changeable(service)
     wanted = changed(parameters_of(service.settings), changes)
     plane.backend.parameters.check(replace(server_of(service), parameters=tuple(sorted(wanted.items()))))
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        check_promoted(service, "updateSettings")
-        if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
-            raise wrong_state(service, "updateSettings", CHANGEABLE)
+        _check_changeable(service)
         before = parameters_of(service.settings)
         after = changed(before, changes)
         if service.paused:
@@ -63,3 +62,10 @@ def update_settings(
             return service
         state = ParametersState(before=before, after=after, restarts=restarts)
         return claim(plane, tx, service, ProcedureName.SET_PARAMETERS, state)
+
+
+def _check_changeable(service: Service) -> None:
+    """Raise WrongState for a service whose settings cannot be changed now: one that is not made yet has no files."""
+    check_promoted(service, "updateSettings")
+    if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
+        raise wrong_state(service, "updateSettings", CHANGEABLE)

@@ -7,6 +7,7 @@ memory that is reserved at the start, autovacuum itself, and whatever logs state
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -54,7 +55,8 @@ class Parameter:
             is_whole = self.is_real or found[2] is not None or amount.is_integer()
             if is_whole and (amount == self.off or self.low <= amount <= self.high):
                 bare = amount == self.off or found[2] is not None or self.unit not in self.units
-                return found[1] + (found[2] or "") if bare else f"{found[1]}{self.unit}"
+                number = _plain(found[1])
+                return number + (found[2] or "") if bare else f"{number}{self.unit}"
         raise Invalid(
             "INVALID_SETTING", f"{self.name} must be {self.range_text} (got {text[:40]!r})", "Send another value."
         )
@@ -81,6 +83,11 @@ def _text_of(value: Value) -> str:
         return "on" if value else "off"
     is_long = isinstance(value, int) and value.bit_length() > _LONGEST_BITS  # Python would refuse to print it
     return "a long number" if is_long else str(value).strip()
+
+
+def _plain(number: str) -> str:
+    """Return a number without needless zeros: PostgreSQL reads the integer 0100 as octal."""
+    return f"{(Decimal(number) + 0).normalize():f}"
 
 
 _switch = partial(Parameter, choices=_SWITCH)

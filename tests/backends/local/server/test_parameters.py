@@ -1,6 +1,7 @@
 """Settings of a service's own in a real server."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process import postgres
 from ramet.backends.local.server.log_reader import read_log
 from ramet.backends.local.server.parameters import with_own
 from ramet.backends.local.sql.connections import value
@@ -19,7 +21,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
 from tests.backends.contract.grounds import on_this_host
-from tests.backends.local.hosts import connect
+from tests.backends.local.hosts import connect, make_servers, new_server
 
 
 def with_settings(server: Server, **settings: str) -> Server:
@@ -40,6 +42,23 @@ def test_what_auto_explain_knows_is_configured_with_it_and_it_is_loaded_where_it
     replica = replace(server, primary=Primary("a000000000", 5432))
     assert "max_connections" not in with_own(groups, replica)["Of the service"]
     assert "session_preload_libraries" in with_own(groups, server, explains=False)["Behaviour"]
+
+
+def test_settings_that_are_tried_at_once_do_not_share_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def read_late(file: Path, *_: object) -> None:
+        if not tried:
+            tried.append("")
+            instances.config.why_unreadable(with_settings(server, work_mem="8MB"))
+        tried.append(file.read_text())
+
+    with make_servers() as instances:
+        server = new_server(instances)
+        instances.make_directories(server)
+        monkeypatch.setattr(postgres, "why_unreadable", read_late)
+        instances.config.why_unreadable(with_settings(server, work_mem="7MB"))
+    assert ["'8MB'" in tried[1], "'7MB'" in tried[2]] == [True, True]
 
 
 def test_settings_are_tried_applied_online_and_logged_statements_are_masked() -> None:

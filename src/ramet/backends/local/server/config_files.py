@@ -1,5 +1,6 @@
 """The configuration files of a server: writing them, by what its installation and its directories have."""
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -83,7 +84,7 @@ class ConfigFiles:
         """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
         paths = self.layout.service(server.service_id)
         self.make_sockets(paths)
-        file = paths.conf / "postgresql.conf.tried"
+        file = paths.conf / f"postgresql.conf.tried-{secrets.token_hex(4)}"
         (_, text), *_ = self._configuration(server, paths, Phase.CLOSED)
         files.write(file, text)
         try:
