@@ -105,6 +105,7 @@ def test_usage_is_what_the_last_two_samples_tell() -> None:
     alone = usage([taken(0, 1.0)])
     assert alone.cpu_millis is None
     assert usage([]) == Usage()
+    assert usage([taken(3600, 1.0), taken(30, 16.0)]).cpu_millis is None  # the clock was set back
 
 
 def test_a_query_may_have_the_most_points_and_not_one_more() -> None:

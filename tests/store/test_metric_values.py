@@ -24,3 +24,19 @@ def test_the_last_value_of_each_part_is_listed_oldest_first(store: Store) -> Non
         assert [value for _, value in whole] == [float(n) for n in range(12) if n != 7]
         thinned = metrics.list_samples(tx, "shop000000", _START, end, timedelta(seconds=30))
         assert [sample.values.get("wal") for sample in thinned] == [2.0, 5.0, 8.0, 10.0]
+
+
+def test_samples_of_before_the_clock_was_set_back_make_room_for_those_after_it(store: Store) -> None:
+    with store.write() as tx:
+        for subject, seconds in (("shop000000", (0, 3600, 3660, 30)), ("blog000000", (3600,))):
+            for each in seconds:
+                taken = Sample(_START + timedelta(seconds=each), {"wal": float(each)})
+                metrics.insert_samples(tx, {subject: taken})
+    with store.read() as tx:
+        listed = {
+            subject: [
+                one.values["wal"] for one in metrics.list_samples(tx, subject, _START, _START + timedelta(days=1))
+            ]
+            for subject in ("shop000000", "blog000000")
+        }
+    assert listed == {"shop000000": [0.0, 30.0], "blog000000": [3600.0]}

@@ -235,7 +235,7 @@ def usage(samples: Sequence[Sample]) -> Usage:
         return Usage()
     totals = [(sample.at, _total(sample, "ramet_cpu_seconds_total")) for sample in samples[-2:]]
     cpu = _growth([(at, total) for at, total in totals if total is not None])
-    cpu_millis = round(1000 * cpu[0][2] / cpu[0][1]) if cpu and cpu[0][1] else None
+    cpu_millis = round(1000 * cpu[0][2] / cpu[0][1]) if cpu and cpu[0][1] > 0 else None  # the clock may be set back
     memory, storage = (_total(samples[-1], name) for name in ("ramet_memory_bytes", "ramet_storage_bytes"))
     return Usage(cpu_millis, _megabytes(memory), _megabytes(storage))
 

@@ -28,6 +28,9 @@ _USAGES = sa.select(last_usage.c.subject, *usage_columns(_SINCE)).where(
     (last_usage.c.at >= _SINCE) | last_usage.c.own_bytes.is_not(None)
 )
 _USAGE = _USAGES.where(last_usage.c.subject == sa.bindparam("same_subject"))
+_REMOVE_LATER = metric_sample.delete().where(
+    metric_sample.c.subject == sa.bindparam("same_subject"), metric_sample.c.at >= _SINCE
+)
 _USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject).where(
     service.c.project_id == sa.bindparam("same_project")
 )
@@ -50,9 +53,10 @@ def due_subjects(tx: sa.Connection, now: datetime, pause: timedelta) -> list[str
 
 
 def insert_samples(tx: sa.Connection, samples: Mapping[str, Sample]) -> None:
-    """Add a sample for each subject."""
+    """Add a sample for each subject, in the place of later ones: these are from before the clock was set back."""
     rows = [{"subject": subject, "at": s.at, "measured": dict(s.values)} for subject, s in samples.items()]
     if rows:
+        tx.execute(_REMOVE_LATER, [{"same_subject": row["subject"], "since": row["at"]} for row in rows])
         tx.execute(metric_sample.insert(), rows)
 
 
