@@ -13,7 +13,7 @@ import msgspec
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
-from ramet.model.cursor import decode_cursor, encode_cursor
+from ramet.model.cursor import decode_cursor, encode_cursor, sequence_number
 from ramet.model.logs import LogEntry, LogPage, LogQuery, redacted
 from ramet.model.statement_text import without_literals
 
@@ -87,4 +87,4 @@ def _entry(line: bytes) -> LogEntry | None:
 
 def _place(text: str) -> Place:
     name, _, offset = text.partition(":")
-    return name, int(offset)
+    return name, sequence_number(offset)
