@@ -29,7 +29,7 @@ from ramet.model.passwords import Secret
 from ramet.model.rights import Role
 from ramet.model.service import is_visible
 from ramet.model.timestamps import rfc3339
-from ramet.store import keys, services, sessions
+from ramet.store import keys, projects, services, sessions
 from ramet.store.database import Store
 
 _RECORD_EVERY = timedelta(seconds=60)
@@ -140,6 +140,7 @@ class Keys:
     def revoke_key_of(self, project_id: str, public_key: str, now: datetime) -> None:
         """Revoke a key of a project, but never the last one of an admin. Raises NotFound, WrongState."""
         with self.store.write() as tx:
+            projects.get_project(tx, project_id, lock=True)  # two admins may revoke each other's key at once
             key = _find(tx, project_id, public_key)
             others = [one for one in keys.list_keys(tx, project_id) if one.public_key != public_key]
             if key.role is Role.ADMIN and not any(one.role is Role.ADMIN and one.is_active(now) for one in others):
@@ -213,8 +214,8 @@ def present_key(tx: sa.Connection, proven: ApiKey, now: datetime, *, lock: bool 
     return key
 
 
-def _find(tx: sa.Connection, project_id: str, public_key: str) -> ApiKey:
-    found = keys.find_key(tx, public_key)
+def _find(tx: sa.Connection, project_id: str, public_key: str, *, lock: bool = False) -> ApiKey:
+    found = keys.find_key(tx, public_key, lock=lock)
     if found is None or found.project_id != project_id:
         raise _no_key(public_key)
     return found
@@ -225,7 +226,7 @@ def _no_key(public_key: str) -> NotFound:
 
 
 def _unrevoked(tx: sa.Connection, project_id: str, public_key: str, verb: str) -> ApiKey:
-    key = _find(tx, project_id, public_key)
+    key = _find(tx, project_id, public_key, lock=True)
     if key.revoked_at is not None:
         raise WrongState("KEY_REVOKED", f"Key {public_key} is revoked, and nobody can {verb} it", "Make another one.")
     return key

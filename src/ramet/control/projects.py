@@ -41,7 +41,7 @@ class Projects(Keys):
     def change_limits(self, project_id: str, changes: Mapping[str, int | None]) -> ProjectLimits:
         """Change what a project may have, and return all of it; None removes a limit. Raises NotFound and Invalid."""
         with self.store.write() as tx:
-            found = projects.get_project(tx, project_id)
+            found = projects.get_project(tx, project_id, lock=True)
             if found is None:
                 raise _no_project(project_id)
             acting.note(project_id=project_id)

@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.model.project import NO_LIMITS, Project, ProjectLimits
+from ramet.store.database import locking
 from ramet.store.tables import project
 
 _one = project.select().where(project.c.id == sa.bindparam("project_id"))
@@ -17,9 +18,9 @@ def insert_project(tx: sa.Connection, new: Project) -> None:
     tx.execute(project.insert(), columns)
 
 
-def get_project(tx: sa.Connection, project_id: str) -> Project | None:
-    """Return a project, or None."""
-    row = tx.execute(_one, {"project_id": project_id}).one_or_none()
+def get_project(tx: sa.Connection, project_id: str, *, lock: bool = False) -> Project | None:
+    """Return a project, or None. One that is locked is not changed before the transaction ends."""
+    row = tx.execute(locking(_one) if lock else _one, {"project_id": project_id}).one_or_none()
     return None if row is None else _project(row)
 
 
