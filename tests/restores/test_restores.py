@@ -36,6 +36,7 @@ from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.model.warm_forks import Pool, pool_of, with_pool
 from ramet.operations.worker import Worker
 from ramet.procedures.servers import server_of
 from ramet.restores import verbs
@@ -71,6 +72,14 @@ def test_what_was_replaced_is_a_paused_service_from_which_the_restore_is_undone(
     start_service(world.plane, world.project.id, previous.id)
     world.worker.run_until_idle()
     assert world.backend.values(previous.id) == ["one", "later"]
+
+
+def test_what_was_replaced_keeps_no_warm_forks(world: World, shop: Service) -> None:
+    with world.store.write() as tx:
+        services.update_service(tx, shop.id, settings=with_pool(shop.settings, Pool(3)))
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    assert pool_of(seen(world, str(found.previous_service_id))) is None
+    assert pool_of(seen(world, shop.id)) == Pool(3)
 
 
 def test_a_fork_of_the_last_snapshot_of_what_was_replaced_takes_one(world: World, shop: Service) -> None:

@@ -23,6 +23,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
+from ramet.model.warm_forks import Pool, pool_of, with_pool
 from ramet.operations.procedure import Outcome, Procedure, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.recovery.catalogue import entry_of, service_of
@@ -61,6 +62,14 @@ def seen(world: World, service_id: str) -> Service:
 def ids_of_snapshots(world: World, service_id: str) -> set[str]:
     with world.store.read() as tx:
         return {one.id for one in snapshots.list_snapshots(tx, service_id)}
+
+
+def test_the_state_before_keeps_no_warm_forks(world: World, shop: Service) -> None:
+    with world.store.write() as tx:
+        services.update_service(tx, shop.id, settings=with_pool(shop.settings, Pool(3)))
+    found = upgraded(world, shop)
+    assert pool_of(seen(world, str(found.previous_service_id))) is None
+    assert pool_of(seen(world, shop.id)) == Pool(3)
 
 
 def test_the_service_keeps_id_and_endpoint_and_the_state_before_is_paused(world: World, shop: Service) -> None:

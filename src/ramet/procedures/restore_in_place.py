@@ -40,6 +40,7 @@ from ramet.model.service import Service, is_down, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import Status
+from ramet.model.warm_forks import with_pool
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.replicas import stop_replicas, submit_for_set
@@ -226,7 +227,7 @@ class RestoreInPlace(Steps):
             origin=service.origin,
             labels=service.labels,
             life_span=None if service.life_span is None else service.life_span.as_granted,
-            settings={**service.settings, SETTING: False, STATE_OF: service.id},  # its archive has it
+            settings=with_pool({**service.settings, SETTING: False, STATE_OF: service.id}, None),  # its archive has it
         )
         services.insert_service(tx, before)
         services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)

@@ -36,6 +36,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.upgrade import Refusal
+from ramet.model.warm_forks import with_pool
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
@@ -172,7 +173,7 @@ class Upgrade(Steps):
                 pg_major=state.from_major,
                 environment=service.environment.value,
                 verifier=service.verifier.reveal(),
-                settings=service.settings,
+                settings=with_pool(service.settings, None),
                 name=suffixed(service.name, f"-before-{state.to_major}"),
             )
 
