@@ -266,3 +266,27 @@ def test_forkers_of_one_project_do_not_share_names_of_services(world: World) -> 
     mine = forker.fork(shop, name="preview")
     assert [one["service_id"] for one in forker.listed()] == [mine["service_id"]]
     assert forker.get(forker.path(theirs["service_id"])).status_code == 404
+
+
+def test_a_limit_of_the_project_names_no_service_of_others(world: World) -> None:
+    shop = world.ready()
+    forker = world.forker(shop)
+    own = forker.fork(shop, name="own fork")
+    world.projects.change_limits(world.tenant.project.id, {"max_services": 2})
+    refused, shown = _try_fork(forker, shop).json(), _try_fork(world, shop).json()
+    assert (refused["code"], shown["code"]) == ("PROJECT_LIMIT", "PROJECT_LIMIT")
+    assert refused["message"].endswith(f"(max_services); yours are {own['name']}")
+    assert "it has" in shown["message"]
+    assert shop["name"] in shown["message"]
+
+
+def test_the_advice_for_a_time_before_a_fork_names_no_ancestor_that_a_forker_does_not_see(world: World) -> None:
+    root = world.ready(name="root")
+    world.advance(timedelta(hours=1))
+    parent = world.fork(root, name="parent")
+    world.work()
+    forker, target = world.forker(parent), rfc3339(world.clock() - timedelta(minutes=30))
+    for asking, said in ((forker, "Its ancestor at that time is unknown."), (world, "Fork its ancestor 'root'")):
+        refused = _try_fork(asking, parent, fork_strategy="PITR", target_time=target).json()
+        assert refused["code"] == "OUTSIDE_RESTORE_WINDOW"
+        assert said in refused["details"]

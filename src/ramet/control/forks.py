@@ -15,7 +15,7 @@ from ramet.backends.interface.values import BaseBackup
 from ramet.control.admission import capacity_of, check_admission, wanted_for
 from ramet.control.archived_forks import base_backup_for, find_parent
 from ramet.control.idempotency import NewIdentity, earlier_answer, new_identities, remember, replay
-from ramet.control.key_limits import check_request, with_present_key
+from ramet.control.key_limits import as_parent_seen, check_request, with_present_key
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import check_promoted, wrong_state
 from ramet.control.plane import Plane
@@ -247,21 +247,21 @@ def _known_of(
         snapshots=known,
         is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
         has_snapshot_under_way=operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT),
-        ancestors=_ancestors_of(tx, parent) if is_unreached else (),
+        ancestors=_ancestors_of(plane, tx, parent) if is_unreached else (),
         archive=archive_of(plane, parent),
         is_deleted=parent.deleted_at is not None,
     )
 
 
-def _ancestors_of(tx: sa.Connection, service: Service) -> list[Ancestor]:
-    """Return the ancestors of a fork, nearest first, as far as they are known."""
-    found: list[Ancestor] = []
+def _ancestors_of(plane: Plane, tx: sa.Connection, service: Service) -> list[Ancestor]:
+    """Return the ancestors of a fork, nearest first, as far as they are known, and exist for the caller."""
+    found: list[Service] = []
     current: Service | None = service
     while current is not None and current.origin is not None and len(found) < _LONGEST_LINE:
         current = services.get_service(tx, current.origin.service_id)
         if current is not None:
-            found.append(_ancestor(tx, current))
-    return found
+            found.append(current)
+    return [_ancestor(tx, one) for one in found if not as_parent_seen(plane, one.id).hides(one)]
 
 
 def _ancestor(tx: sa.Connection, service: Service) -> Ancestor:

@@ -1,7 +1,7 @@
 """What a project, and one key of it, may have at once: checked in the transaction that adds to it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
@@ -20,7 +20,10 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Use:
-    """What services use up, in the units of a quota. `holdings` are those that have it."""
+    """What services use up, in the units of a quota. `holdings` are those that have it, as far as the caller sees them.
+
+    `seen_by` is the public key of a caller that sees only its own.
+    """
 
     services: int
     forks: int
@@ -28,6 +31,11 @@ class Use:
     memory_gbs: int
     storage_gbs: float
     holdings: Sequence[Holding] = ()
+    seen_by: str | None = None
+
+    def as_seen_by(self, public_key: str) -> "Use":
+        """Return the same without the names of what that key did not make."""
+        return replace(self, holdings=[one for one in self.holdings if one.made_by == public_key], seen_by=public_key)
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,9 @@ def _check(
         owners.append((_Owner(f"Key {key}", "KEY_LIMIT", remedy), caller.limits, key))
     for owner, quota, made_by in owners:
         if not _is_unlimited(quota):
-            _check_one(owner, quota, use_of(tx, project_id, made_by), sizes, services, forks)
+            use = use_of(tx, project_id, made_by)
+            seen = use.as_seen_by(caller.public_key) if caller is not None and caller.sees_own_only else use
+            _check_one(owner, quota, seen, sizes, services, forks)
 
 
 def _is_unlimited(quota: Quota) -> bool:
@@ -143,5 +153,6 @@ def _users(use: Use, name: str) -> str:
     if not holding:
         return ""
     verb = "it has" if name in ("max_services", "max_forks") else "most of it is used by"
+    verb = verb if use.seen_by is None else "yours are"
     more = f" and {len(holding) - _NAMED} more" if len(holding) > _NAMED else ""
     return f"; {verb} {', '.join(holding[:_NAMED])}{more}"

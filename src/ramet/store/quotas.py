@@ -10,7 +10,10 @@ from ramet.store.tables import is_live, last_usage, replica_set, service
 
 @dataclass(frozen=True)
 class Holding:
-    """A service, or a read replica set with all its nodes. Shared ones have no CPU and no memory of their own."""
+    """A service, or a read replica set with all its nodes. Shared ones have no CPU and no memory of their own.
+
+    `made_by` is the public key whose request made the service.
+    """
 
     name: str
     is_fork: bool
@@ -18,6 +21,7 @@ class Holding:
     cpu_millis: int
     memory_gbs: int
     storage_mb: int
+    made_by: str | None
 
 
 def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None) -> list[Holding]:
@@ -26,12 +30,13 @@ def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None
     live &= service.c.unclaimed.is_(False)
     if made_by is not None:
         live &= service.c.made_by == made_by
-    columns = (service.c.name, service.c.parent_service_id, service.c.cpu_millis, service.c.memory_gbs)
+    size = (service.c.cpu_millis, service.c.memory_gbs)
     measured = service.outerjoin(last_usage, last_usage.c.subject == service.c.id)
-    rows = tx.execute(sa.select(*columns, last_usage.c.storage_mb).select_from(measured).where(live)).all()
+    columns = (service.c.name, service.c.parent_service_id, *size, last_usage.c.storage_mb, service.c.made_by)
+    rows = tx.execute(sa.select(*columns).select_from(measured).where(live)).all()
     own = [
-        Holding(name, parent is not None, False, cpu or 0, memory or 0, disk or 0)
-        for name, parent, cpu, memory, disk in rows
+        Holding(name, parent is not None, False, cpu or 0, memory or 0, disk or 0, maker)
+        for name, parent, cpu, memory, disk, maker in rows
     ]
     return own + [_of_set(row) for row in tx.execute(_sets(live))]
 
@@ -39,9 +44,10 @@ def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None
 def _sets(live: sa.ColumnElement[bool]) -> sa.Select[Any]:
     of_live = replica_set.join(service, service.c.id == replica_set.c.service_id)
     columns = (replica_set.c.name, replica_set.c.nodes, replica_set.c.cpu_millis, replica_set.c.memory_gbs)
-    return sa.select(*columns).select_from(of_live).where(live, is_live(replica_set))
+    return sa.select(*columns, service.c.made_by).select_from(of_live).where(live, is_live(replica_set))
 
 
 def _of_set(row: sa.Row[Any]) -> Holding:
     nodes = len(row.nodes)
-    return Holding(row.name, False, True, nodes * (row.cpu_millis or 0), nodes * (row.memory_gbs or 0), 0)
+    cpu, memory = nodes * (row.cpu_millis or 0), nodes * (row.memory_gbs or 0)
+    return Holding(row.name, False, True, cpu, memory, 0, row.made_by)
