@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ramet.errors import Invalid
+from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
 from ramet.model.restore_point import Ancestor, Parent, choose
@@ -77,6 +78,7 @@ def test_a_snapshot_is_chosen_by_its_id_or_is_the_newest_that_was_taken_by_hand_
 
 
 ROOT = Ancestor("r" * 10, "root", minutes_ago(500), False, False, minutes_ago(400))
+ARCHIVED = {"snapshots": (), "archive": ArchiveSpan(minutes_ago(80), minutes_ago(40))}
 FORK = {"is_fork": True, "created_at": minutes_ago(70)}
 
 
@@ -88,6 +90,8 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
         ("LAST_SNAPSHOT", None, None, {"snapshots": ()}, "SNAPSHOT_NOT_FOUND", "has no snapshot"),
         ("PITR", minutes_ago(61), None, {}, "OUTSIDE_RESTORE_WINDOW", "reaches from 2026-11-21T11:00:00"),
         ("PITR", minutes_ago(1), None, {"snapshots": ()}, "OUTSIDE_RESTORE_WINDOW", "no restore window yet"),
+        ("PITR", minutes_ago(20), None, ARCHIVED, "OUTSIDE_RESTORE_WINDOW", "is after the restore window"),
+        ("PITR", minutes_ago(85), None, ARCHIVED, "OUTSIDE_RESTORE_WINDOW", "to 2026-11-21T11:20:00"),
         ("PITR", minutes_ago(38), None, {"gaps": [GAP]}, "OUTSIDE_RESTORE_WINDOW", "is missing"),
         ("PITR", minutes_ago(61), None, {"snapshots": CLOCK_BACK}, "OUTSIDE_RESTORE_WINDOW", "The clock of the"),
         ("PITR", minutes_ago(80), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "its ancestor 'root'"),
@@ -95,7 +99,8 @@ FORK = {"is_fork": True, "created_at": minutes_ago(70)}
         ("PITR", minutes_ago(600), None, FORK | {"ancestors": [ROOT]}, "OUTSIDE_RESTORE_WINDOW", "Not even"),
     ],
     ids=[
-        "a snapshot as of now", "an unknown snapshot", "no snapshot", "before the window", "no window", "in a gap",
+        "a snapshot as of now", "an unknown snapshot", "no snapshot", "before the window", "no window",
+        "after what the archive has", "before what the archive has", "in a gap",
         "before the window of a clock that went back", "before a fork", "before a fork of an unknown service",
         "before all ancestors",
     ],

@@ -166,13 +166,13 @@ def _unreachable(target: datetime, parent: Parent, now: datetime) -> Invalid:
     kept = rollable(list(parent.snapshots))
     if not kept and parent.archive is None:
         return Invalid("OUTSIDE_RESTORE_WINDOW", "The parent has no restore window yet", "Use NOW instead.")
-    earliest = _earliest(parent, kept)
+    earliest, latest = _window(parent, kept, now)
     steps = [f"from {rfc3339(step.before)} to {rfc3339(step.after)}" for step in clock_steps(kept)]
     went_back = f" The clock of the parent was set back {', '.join(steps)}." if steps else ""
     return Invalid(
         "OUTSIDE_RESTORE_WINDOW",
-        f"target_time {rfc3339(target)} is before the restore window of the parent,"
-        f" which reaches from {rfc3339(earliest)} to {rfc3339(now)}",
+        f"target_time {rfc3339(target)} is {'after' if target > latest else 'before'} the restore window of the parent,"
+        f" which reaches from {rfc3339(earliest)} to {rfc3339(latest)}",
         f"Choose a time within it.{_patience(target, earliest, now)}{went_back}",
     )
 
@@ -186,9 +186,11 @@ def _patience(target: datetime, earliest: datetime, now: datetime) -> str:
     return f" The earliest is {ago} s ago: to go back {back.total_seconds():.0f} s, wait {math.ceil(missing)} s."
 
 
-def _earliest(parent: Parent, kept: Sequence[Snapshot]) -> datetime:
-    times = [snapshot.taken_at for snapshot in kept]
-    return min(times if parent.archive is None else [*times, parent.archive.earliest])
+def _window(parent: Parent, kept: Sequence[Snapshot], now: datetime) -> tuple[datetime, datetime]:
+    """Return the first and the last time that a fork can be of: without snapshots the archive alone has some."""
+    earliest = min((snapshot.taken_at for snapshot in kept), default=now)
+    held = parent.archive
+    return (earliest, now) if held is None else (min(earliest, held.earliest), now if kept else held.latest)
 
 
 def _advice(target: datetime, ancestors: Sequence[Ancestor], now: datetime) -> str:
