@@ -2,89 +2,22 @@
 
 import gzip
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
+from datetime import datetime
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
-from ramet.archive.object_store import Bucket, open_bucket
-from ramet.backends.interface.values import SnapshotFacts, Source
+from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
-from ramet.backends.kubernetes.resources import Cluster
-from ramet.backends.kubernetes.store_access import StoreAccess, store_access
+from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
-from tests.backends.kubernetes.fake_cluster import FakeCluster
+from tests.backends.kubernetes.past_world import FORK, FORKED, NAME, SECOND, STOPPED, World
 from tests.backends.kubernetes.servers import SHARED
-
-FORK = replace(SHARED, service_id="forkfork12", port=15433)
-NAME, FORKED = "ramet-abcdefghij", "ramet-forkfork12"
-SECOND = timedelta(seconds=1)
-_ZONE = "the zone of the reader"
-_STOPPED = {"timeline": 1, "start_lsn": "0/2000028", "end_lsn": "0/2000100", "next_xid": 700, "size_bytes": 9}
-
-
-@dataclass
-class World:
-    """A paused service with a snapshot, and what its archive has."""
-
-    found: FakeCluster
-    backend: KubernetesBackend
-    bucket: Bucket
-    base: SnapshotFacts
-    log: str = ""
-
-    def archive(self, number: int, timeline: int = 1) -> None:
-        """Put a segment into the archive."""
-        name = f"{timeline:08X}00000000{number:08X}"
-        self.bucket.write(layout.wal_key(SHARED.service_id, name), gzip.compress(name.encode()))
-
-    def commits(self, *ends: tuple[int, str, timedelta]) -> None:
-        """Let pg_waldump print these commits: xid, LSN, and the time after that of the snapshot."""
-        self.log = "".join(
-            f"rmgr: Transaction len (rec/tot):     34/    34, tx: {xid:10}, lsn: {lsn}, prev 0/02000028,"
-            f" desc: COMMIT {self.base.taken_at + after:%Y-%m-%d %H:%M:%S.%f} {_ZONE}\n"
-            for xid, lsn, after in ends
-        )
-
-    def source(self, after: timedelta) -> Source:
-        """Return the source of a fork as of a time after that of the snapshot."""
-        return Source(SHARED, paused=True, snapshot_id="snapshot01", target=self.base.taken_at + after)
-
-    def recovery(self) -> dict[str, Any]:
-        """Return what the operator was told to recover."""
-        found: dict[str, Any] = self.found.objects["clusters", FORKED]["spec"]["bootstrap"]["recovery"]
-        return found
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
-        place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")
-        backend = KubernetesBackend(place)
-        backend.servers.initialize(SHARED)
-        noted = {names.FACTS_ANNOTATION: json.dumps(_STOPPED)}
-        place.api.patch(Cluster, NAME, {"metadata": {"annotations": noted}})
-        base = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
-        assert base is not None
-        made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
-
-        def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
-            if "read" not in command:
-                return "", "", 0
-            zone = next(word for word in command if word.startswith("<"))
-            return f"{made.log.replace(_ZONE, zone[1:-2])}status: 0\n", "", 0
-
-        found.answer = answer
-        yield made
 
 
 def test_recovery_stops_after_the_last_transaction_that_ended_by_the_target(world: World) -> None:
@@ -205,7 +138,7 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
 def test_a_snapshot_of_a_server_that_does_not_answer_holds_no_less_than_the_one_before(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serving = {**_STOPPED, "end_lsn": "0/4000028", "next_xid": 702, "at": "2026-01-01T00:00:01.000000Z"}
+    serving = {**STOPPED, "end_lsn": "0/4000028", "next_xid": 702, "at": "2026-01-01T00:00:01.000000Z"}
     with monkeypatch.context() as patched:
         patched.setattr(waking, "position_of", lambda place, server: serving)
         before = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)

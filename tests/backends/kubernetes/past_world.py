@@ -1,0 +1,91 @@
+"""A service whose past is forked in tests, over an API server in memory."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from ramet.archive import layout
+from ramet.archive.backup_info import BackupInfo
+from ramet.archive.object_store import Bucket, open_bucket
+from ramet.backends.interface.values import SnapshotFacts, Source
+from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.resources import Cluster
+from ramet.backends.kubernetes.store_access import StoreAccess
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.fake_cluster import FakeCluster
+from tests.backends.kubernetes.servers import SHARED
+
+FORK = replace(SHARED, service_id="forkfork12", port=15433)
+NAME, FORKED = "ramet-abcdefghij", "ramet-forkfork12"
+SECOND = timedelta(seconds=1)
+_ZONE = "the zone of the reader"
+STOPPED = {"timeline": 1, "start_lsn": "0/2000028", "end_lsn": "0/2000100", "next_xid": 700, "size_bytes": 9}
+
+
+@dataclass
+class World:
+    """A paused service with a snapshot, and what its archive has."""
+
+    found: FakeCluster
+    backend: KubernetesBackend
+    bucket: Bucket
+    base: SnapshotFacts
+    log: str = ""
+
+    def archive(self, number: int, timeline: int = 1) -> None:
+        """Put a segment into the archive."""
+        name = f"{timeline:08X}00000000{number:08X}"
+        self.bucket.write(layout.wal_key(SHARED.service_id, name), gzip.compress(name.encode()))
+
+    def commits(self, *ends: tuple[int, str, timedelta]) -> None:
+        """Let pg_waldump print these commits: xid, LSN, and the time after that of the snapshot."""
+        self.log = "".join(
+            f"rmgr: Transaction len (rec/tot):     34/    34, tx: {xid:10}, lsn: {lsn}, prev 0/02000028,"
+            f" desc: COMMIT {self.base.taken_at + after:%Y-%m-%d %H:%M:%S.%f} {_ZONE}\n"
+            for xid, lsn, after in ends
+        )
+
+    def back_up(self) -> BackupInfo:
+        """Put a base backup into the archive that ends where and when the snapshot does."""
+        at, end, first = self.base.taken_at, self.base.end_lsn, "000000010000000000000002"
+        info = BackupInfo("20260101T000000", "cloud", 1, 180000, 1, at, at, "0/2000028", end, first, first, 9, "")
+        self.bucket.write(layout.info_key(SHARED.service_id, info.backup_id), info.dump())
+        return info
+
+    def source(self, after: timedelta) -> Source:
+        """Return the source of a fork as of a time after that of the snapshot."""
+        return Source(SHARED, paused=True, snapshot_id="snapshot01", target=self.base.taken_at + after)
+
+    def recovery(self) -> dict[str, Any]:
+        """Return what the operator was told to recover."""
+        found: dict[str, Any] = self.found.objects["clusters", FORKED]["spec"]["bootstrap"]["recovery"]
+        return found
+
+
+@contextmanager
+def past_world(archive: Path) -> Iterator[World]:
+    """Make the world, with its archive in a directory."""
+    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
+        place.__dict__["bucket"] = open_bucket(f"file://{archive}")
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        noted = {names.FACTS_ANNOTATION: json.dumps(STOPPED)}
+        place.api.patch(Cluster, NAME, {"metadata": {"annotations": noted}})
+        base = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+        assert base is not None
+        made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
+
+        def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+            if "read" not in command:
+                return "", "", 0
+            zone = next(word for word in command if word.startswith("<"))
+            return f"{made.log.replace(_ZONE, zone[1:-2])}status: 0\n", "", 0
+
+        found.answer = answer
+        yield made

@@ -1,0 +1,71 @@
+"""Where the operator's recovery job is told to stop, and that it is compared with where it did."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ramet.backends.interface.values import Capture
+from ramet.backends.kubernetes import past
+from ramet.backends.kubernetes.cluster import Place
+from ramet.errors import Failed
+from ramet.model.timestamps import rfc3339
+from tests.backends.kubernetes.past_world import FORK, SECOND, World
+
+
+def _captured(world: World) -> Capture:
+    source = replace(world.source(2 * SECOND), paused=False, snapshot_id=None, base_backup_id=world.back_up().backup_id)
+    captured = world.backend.restore.capture(FORK, source)
+    assert captured is not None
+    return captured
+
+
+def _has_recovered(monkeypatch: pytest.MonkeyPatch, left_at: str, committed: Any) -> None:
+    """Let the recovered server say where it left its parent's timeline, and when its last transaction committed."""
+    monkeypatch.setattr(Place, "connect", lambda place, server: nullcontext())
+    monkeypatch.setattr(past, "row", lambda *asked: (2, f"1\t{left_at}\tno recovery target specified\n", committed))
+
+
+def test_what_is_archived_until_the_job_runs_is_not_recovered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND))
+    captured = _captured(world)
+    assert world.recovery()["recoveryTarget"] == {
+        "backupID": "20260101T000000", "targetLSN": "0/02000100", "exclusive": False,
+    }  # fmt: skip
+    _has_recovered(monkeypatch, "0/3000000", world.base.taken_at + SECOND)
+    with pytest.raises(Failed) as failed:
+        world.backend.restore.recover(FORK, captured, 0)
+    assert failed.value.code == "WRONG_STOP_POINT"
+    _has_recovered(monkeypatch, captured.facts["left_at"], world.base.taken_at + SECOND)
+    facts = world.backend.restore.recover(FORK, captured, 0).facts
+    assert facts is not None
+    assert facts["last_commit_time"] == rfc3339(world.base.taken_at + SECOND)
+
+
+def test_without_any_transaction_in_the_archive_recovery_stops_where_the_base_backup_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.archive(2)
+    captured = _captured(world)
+    assert world.recovery()["recoveryTarget"] == {
+        "backupID": "20260101T000000", "targetLSN": "0/2000100", "exclusive": True,
+    }  # fmt: skip
+    _has_recovered(monkeypatch, "0/3000000", None)
+    with pytest.raises(Failed, match="expected 0/2000100"):
+        world.backend.restore.recover(FORK, captured, 0)
+    _has_recovered(monkeypatch, "0/2000100", None)
+    assert world.backend.restore.recover(FORK, captured, 0).facts is not None
+
+
+def test_the_last_state_that_the_archive_has_is_recovered_to_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.archive(2)
+    source = replace(world.source(SECOND), snapshot_id=None, target=None, base_backup_id=world.back_up().backup_id)
+    captured = world.backend.restore.capture(FORK, source)
+    assert captured is not None
+    assert world.recovery()["recoveryTarget"] == {"backupID": "20260101T000000"}
+    _has_recovered(monkeypatch, "0/3000000", None)
+    assert world.backend.restore.recover(FORK, captured, 0).facts is not None
