@@ -26,6 +26,17 @@ NAME, FORKED = "ramet-abcdefghij", "ramet-forkfork12"
 SECOND = timedelta(seconds=1)
 _ZONE = "the zone of the reader"
 STOPPED = {"timeline": 1, "start_lsn": "0/2000028", "end_lsn": "0/2000100", "next_xid": 700, "size_bytes": 9}
+# PostgreSQL's last checkpoint of an orderly stop is the first record of a segment.
+CONTROL = """
+Database system identifier:           7712037298637759942
+Database cluster state:               shut down
+Latest checkpoint location:           0/3000028
+Latest checkpoint's REDO location:    0/3000028
+Latest checkpoint's REDO WAL file:    000000010000000000000003
+Latest checkpoint's TimeLineID:       1
+Latest checkpoint's NextXID:          0:750
+Time of latest checkpoint:            Wed Nov 25 09:23:48 2026
+"""
 
 
 @dataclass
@@ -37,6 +48,7 @@ class World:
     bucket: Bucket
     base: SnapshotFacts
     log: str = ""
+    control: str = CONTROL
 
     def archive(self, number: int, timeline: int = 1) -> None:
         """Put a segment into the archive."""
@@ -82,6 +94,8 @@ def past_world(archive: Path) -> Iterator[World]:
         made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
 
         def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+            if "control" in command:
+                return made.control, "", 0
             if "read" not in command:
                 return "", "", 0
             zone = next(word for word in command if word.startswith("<"))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ramet.backends.interface.values import Capture
-from ramet.backends.kubernetes import past
+from ramet.backends.kubernetes import names, past
 from ramet.backends.kubernetes.cluster import Place
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 from ramet.model.timestamps import rfc3339
-from tests.backends.kubernetes.past_world import FORK, SECOND, World
+from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, SECOND, World
 
 
 def _captured(world: World) -> Capture:
@@ -69,3 +69,21 @@ def test_the_last_state_that_the_archive_has_is_recovered_to_its_end(
     assert world.recovery()["recoveryTarget"] == {"backupID": "20260101T000000"}
     _has_recovered(monkeypatch, "0/3000000", None)
     assert world.backend.restore.recover(FORK, captured, 0).facts is not None
+
+
+@pytest.mark.parametrize(("before", "after"), [("0/3000028", "0/4000028"), ("shut down", "in production")])
+def test_the_last_state_of_a_stopped_service_is_no_past_one_while_its_last_wal_is_not_archived(
+    world: World, before: str, after: str
+) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND))
+    world.control = CONTROL.replace(before, after)
+    with pytest.raises(Unavailable) as behind:
+        world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert behind.value.code == "ARCHIVE_BEHIND"
+    assert "or send fork_strategy NOW" in behind.value.details
+    assert ("clusters", FORKED) not in world.found.objects
+    assert ("pods", names.volume_reader_name(FORK.service_id)) not in world.found.objects
+    world.control = CONTROL
+    world.backend.restore.capture(FORK, world.source(2 * SECOND))
+    assert "recovery" not in world.found.objects["clusters", FORKED]["spec"]["bootstrap"]

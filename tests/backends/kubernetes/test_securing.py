@@ -122,7 +122,7 @@ def test_the_role_of_a_copy_goes_when_a_server_that_has_moved_is_started_again(
     backend.servers.stop(server)
     found.answer = lambda pod, command, stdin: (CONTROL, "", 0)
     assert backend.replication.end_lsn(server) == "0/5000028"
-    assert ("pods", f"ramet-{server.service_id}-wal") not in found.objects
+    assert ("pods", f"ramet-{server.service_id}-volume") not in found.objects
     backend.replication.refuse_copy(server)
     assert movers(instances.paths(server.service_id)) != []
     found.answer = lambda pod, command, stdin: (report(), "", 0)

@@ -108,19 +108,21 @@ def base_backup(service_id: str, mark: str) -> dict[str, Any]:
 
 def wal_reader(child_id: str, pg_major: int, site: Site) -> dict[str, Any]:
     """Return the pod that reads WAL for a fork: PostgreSQL's programs, a directory, no rights, and an end."""
-    pod = _reader(child_id, pg_major, site, {"name": "wal", "mountPath": WAL_DIRECTORY}, {"emptyDir": {}})
+    mount, name = {"name": "wal", "mountPath": WAL_DIRECTORY}, names.reader_name(child_id)
+    pod = _reader(child_id, name, pg_major, site, mount, {"emptyDir": {}})
     pod["spec"]["securityContext"]["fsGroup"] = _POSTGRES_USER
     return pod
 
 
-def volume_reader(service_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:
-    """Return the pod that reads the volume of a service whose server is stopped."""
+def volume_reader(reader_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:
+    """Return the pod that reads the volume of a stopped server, for its service or a fork of that."""
     mount = {"name": "data", "mountPath": VOLUME_DIRECTORY, "readOnly": True}
-    return _reader(service_id, pg_major, site, mount, {"persistentVolumeClaim": {"claimName": volume}})
+    name, claim = names.volume_reader_name(reader_id), {"persistentVolumeClaim": {"claimName": volume}}
+    return _reader(reader_id, name, pg_major, site, mount, claim)
 
 
 def _reader(
-    service_id: str, pg_major: int, site: Site, mount: Mapping[str, Any], volume: Mapping[str, Any]
+    service_id: str, name: str, pg_major: int, site: Site, mount: Mapping[str, Any], volume: Mapping[str, Any]
 ) -> dict[str, Any]:
     container = {
         "name": names.CONTAINER,
@@ -134,7 +136,7 @@ def _reader(
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": names.reader_name(service_id), "labels": names.labels_of(service_id)},
+        "metadata": {"name": name, "labels": names.labels_of(service_id)},
         "spec": {
             "activeDeadlineSeconds": _READER_SECONDS,
             "automountServiceAccountToken": False,

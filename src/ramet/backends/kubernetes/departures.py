@@ -4,21 +4,18 @@ import time
 from dataclasses import replace
 
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import archive_manifests, names
+from ramet.backends.kubernetes import names, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
-from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.kubernetes.traits import CopyRight, noted_traits
 from ramet.backends.local.sql import mover
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.mover import MOVER_ROLE
-from ramet.backends.local.wal.control_file import parsed_control_data
 from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import Secret
 
 _ADMIT_SECONDS, _LOOK_SECONDS = 60.0, 0.1
 _ADMITS = "SELECT EXISTS (SELECT FROM pg_hba_file_rules WHERE %s = ANY(user_name) AND error IS NULL)"
-_CONTROL = 'LC_ALL=C TZ=UTC "/usr/lib/postgresql/$1/bin/pg_controldata" "$2"'
 
 
 def admit(place: Place, server: Server, verifier: Secret) -> str:
@@ -56,15 +53,7 @@ def clear(place: Place, server: Server) -> None:
 
 def end_lsn(place: Place, server: Server) -> str | None:
     """Return where the WAL of a stopped server ends, by its control file; None when it did not stop in order."""
-    volume, name = place.volume_of(server.service_id), names.reader_name(server.service_id)
-    reader = archive_manifests.volume_reader(server.service_id, server.pg_major, place.site, volume.metadata.name)
-    try:
-        place.start_pod(reader, "that reads the volume")
-        directory = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
-        command = ["sh", "-c", _CONTROL, "control", str(server.pg_major), directory]
-        control = parsed_control_data(place.api.run(name, command))
-    finally:
-        place.api.delete(Pod, name, grace_seconds=0)
+    control = stopped.read_control(place, server, server.service_id)
     return control.checkpoint_lsn if control.is_clean else None
 
 

@@ -96,8 +96,13 @@ def snapshot_name(service_id: str, snapshot_id: str) -> str:
 
 
 def reader_name(service_id: str) -> str:
-    """Return the name of the pod in which the WAL for a fork is read, or a stopped server's volume."""
+    """Return the name of the pod in which the WAL for a fork is read."""
     return f"{cluster_name(service_id)}-wal"
+
+
+def volume_reader_name(reader_id: str) -> str:
+    """Return the name of the pod in which a stopped server's volume is read, for its service or a fork of that."""
+    return f"{cluster_name(reader_id)}-volume"
 
 
 def backup_name(service_id: str, mark: str) -> str:

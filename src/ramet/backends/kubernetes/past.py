@@ -83,7 +83,8 @@ def bring(place: Place, child: Server, source: Source, base: Base, seconds: floa
 def capture(place: Place, child: Server, source: Source, base: Base) -> Capture | None:
     """Have the operator make a fork of a base and archived WAL; None: the target is the parent's last state.
 
-    What was decided is noted with the Cluster, so that a second call decides the same.
+    Raises Unavailable while that is not known, because the archive may lack WAL of a stopped parent. What was decided
+    is noted with the Cluster, so that a second call decides the same.
     """
     cluster = place.cluster_of(child.service_id)
     if cluster is not None and (found := noted(cluster)) is not None:
@@ -93,6 +94,7 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
         point = _point(place, child, source, base, target)
         if point.cut.first_excluded is None and base.backup_id is None:
             if source.paused:
+                recovery_point.check_archived(place, source.parent, child)
                 return None
             raise Failed("WAL_DAMAGED", "The WAL does not contain the transaction that was committed last")
     facts = _facts(source, base, point)

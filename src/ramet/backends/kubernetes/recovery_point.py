@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ramet.backends.interface.values import Server, SnapshotFacts
-from ramet.backends.kubernetes import archiving
+from ramet.backends.kubernetes import archiving, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.wal.boundary import Cut, cut_at_time
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_before, shown_lsn
-from ramet.errors import Failed
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_before, shown_lsn
+from ramet.errors import Failed, Unavailable
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
@@ -121,6 +121,21 @@ def archived_end(place: Place, archived_as: str, base: SnapshotFacts) -> str:
     while number + 1 in known:
         number += 1
     return max(base.end_lsn, shown_lsn(Segment(base.timeline, number).end), key=lsn_number)
+
+
+def check_archived(place: Place, server: Server, child: Server) -> None:
+    """Raise Unavailable unless the archive has all that a stopped server has committed.
+
+    At its end PostgreSQL begins another segment for its last checkpoint alone, which is not archived.
+    """
+    control = stopped.read_control(place, server, child.service_id)
+    last = segment_before(control.timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
+    if not control.is_clean or not archiving.wal_of(place, server.archive_name).has(last.name):
+        raise Unavailable(
+            "ARCHIVE_BEHIND",
+            f"The archive is not known to have all WAL of service {server.service_id}, which is stopped",
+            "Start it, wait until its archive has caught up, and fork it then; or send fork_strategy NOW.",
+        )
 
 
 def _first_number(base: SnapshotFacts) -> int:

@@ -89,7 +89,8 @@ def _begin(place: Place, cluster: Cluster) -> None:
 
 def _is_stopped(place: Place, service_id: str) -> bool:
     cluster = place.clusters.get(names.cluster_name(service_id))
-    left = [one for one in place.pods.of_service(service_id) if one.metadata.name != names.reader_name(service_id)]
+    readers = (names.reader_name(service_id), names.volume_reader_name(service_id))
+    left = [one for one in place.pods.of_service(service_id) if one.metadata.name not in readers]
     return cluster is not None and cluster.is_hibernated and not left
 
 
