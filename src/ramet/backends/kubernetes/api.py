@@ -232,7 +232,12 @@ class Api:
             ).text.splitlines()
 
     def run(
-        self, pod: str, command: Sequence[str], stdin: str | BinaryIO | None = None, timeout_seconds: float = 60.0
+        self,
+        pod: str,
+        command: Sequence[str],
+        stdin: str | BinaryIO | None = None,
+        timeout_seconds: float = 60.0,
+        container: str = names.CONTAINER,
     ) -> str:
         """Run a program in a pod to its end; return what it printed. Raises Unavailable when it fails."""
         if stdin is None:
@@ -241,7 +246,7 @@ class Api:
             answer = self.client.exec(
                 pod,
                 namespace=self.namespaces.of_object(pod),
-                container=names.CONTAINER,
+                container=container,
                 command=list(command),
                 stdin=stdin,
                 stdout=True,

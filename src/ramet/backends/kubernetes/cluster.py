@@ -12,6 +12,7 @@ from ramet.backends.kubernetes import archive_manifests, manifests, names
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.job_logs import JobLogs
 from ramet.backends.kubernetes.reports import Reports
 from ramet.backends.kubernetes.resources import Cluster, ObjectStore, Pod, SecretObject, Service, StorageClass, Volume
 from ramet.backends.kubernetes.site import Site
@@ -69,6 +70,11 @@ class Place:
     def warnings(self) -> Warnings:
         """What Kubernetes warns of about services."""
         return Warnings(self.api)
+
+    @cached_property
+    def job_logs(self) -> JobLogs:
+        """What the operator's jobs say."""
+        return JobLogs(self.api)
 
     def primary_of(self, service_id: str) -> str:
         """Return the name of the instance that can be written to, and of its volume."""

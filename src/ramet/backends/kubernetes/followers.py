@@ -43,7 +43,7 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _NOT_IN_IMAGES = {"timescaledb", "timescaledb_toolkit", "vector", "vectorscale", "postgis", "pg_cron", "pg_partman"}
 # It also ends with an error where WAL ends.
 _PRINT = 'PATH="/usr/lib/postgresql/$1/bin:$PATH"; shift; LC_ALL=C pg_waldump "$@" || true'
-_WAL = "/var/lib/postgresql/data/pgdata/pg_wal"
+_WAL = f"{names.DATA_DIRECTORY}/pgdata/pg_wal"
 _AT_LEAST = (
     *("max_connections", "max_locks_per_transaction", "max_prepared_transactions"),
     *("max_wal_senders", "max_worker_processes"),

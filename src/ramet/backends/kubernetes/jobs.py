@@ -2,8 +2,6 @@
 
 import re
 
-import msgspec
-
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
@@ -19,10 +17,10 @@ def progress(place: Place, service_id: str, what: str, final: re.Pattern[str] | 
     Raises Failed when it failed repeatedly, or with an error that is final: the Cluster itself would never say so.
     `what` the job does begins that sentence.
     """
-    pods = [pod for pod in place.pods.of_service(service_id) if names.JOB_LABEL in pod.metadata.labels]
+    pods = _pods(place, service_id)
     failed = [pod for pod in pods if pod.status.phase == "Failed"]
     if failed:
-        reason = _reason(place, failed[-1])
+        reason = place.job_logs.reason(failed[-1])
         if len(failed) >= _FAILED_PODS or (final is not None and final.search(reason)):
             raise Failed("RECOVERY_FAILED", f"{what} failed", reason)
     doing = "; ".join(pod.progress for pod in pods) or "the operator's job has not begun"
@@ -30,34 +28,11 @@ def progress(place: Place, service_id: str, what: str, final: re.Pattern[str] | 
     return doing if runs else with_warning(f"{doing}.", place.warnings.about(service_id))
 
 
-class _Record(msgspec.Struct):
-    error_severity: str = ""
-    message: str = ""
+def advance(place: Place, service_id: str) -> str:
+    """Say how far the job that runs is, as its log and its volume tell; empty when none does."""
+    running = (pod for pod in _pods(place, service_id) if pod.status.phase == "Running")
+    return "; ".join(filter(None, map(place.job_logs.advance, running)))
 
 
-class _Line(msgspec.Struct):
-    """A line of a job: PostgreSQL's have a record, those of the instance manager a message and perhaps an error."""
-
-    level: str = ""
-    msg: str = ""
-    error: str = ""
-    record: _Record | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Line)
-
-
-def _reason(place: Place, pod: Pod) -> str:
-    """Return why a job failed: the last error of PostgreSQL in its log, else that of the instance manager."""
-    container = pod.metadata.labels[names.JOB_LABEL]
-    own, others = "", ""
-    for text in place.api.read_log(pod.metadata.name, tail_lines=2000, container=container):
-        try:
-            line = _DECODER.decode(text)
-        except msgspec.MsgspecError:
-            continue
-        if line.record is not None and line.record.error_severity in ("FATAL", "PANIC"):
-            own = line.record.message
-        elif line.level == "error":
-            others = f"{line.msg}: {line.error}".strip(": ")
-    return own or others or f"Pod {pod.progress}."
+def _pods(place: Place, service_id: str) -> list[Pod]:
+    return [pod for pod in place.pods.of_service(service_id) if names.JOB_LABEL in pod.metadata.labels]

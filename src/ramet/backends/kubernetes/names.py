@@ -28,6 +28,8 @@ ROLE_LABEL = "cnpg.io/instanceRole"
 POD_LABEL = "cnpg.io/podRole"
 HIBERNATION = "cnpg.io/hibernation"
 CONTAINER = "postgres"
+# Where its pods have the volume of a server.
+DATA_DIRECTORY = "/var/lib/postgresql/data"
 JOB_LABEL = "cnpg.io/jobRole"
 # The object store of a namespace, and the Secret with its keys.
 ARCHIVE = "ramet-archive"

@@ -5,6 +5,7 @@ Recovery stops at a record that was found before (`recovery_point`), and what it
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
-_START_SECONDS = 0.4
+_START_SECONDS, _LOOK_SECONDS = 0.4, 0.2
 # Set in a capture's facts: the operator recovers the fork, and `recover` waits for that.
 BY_JOB = "recovered_by_job"
 _READ = "Each record of the archived WAL was read with its checksum, from its base to where its history ends."
@@ -104,14 +105,22 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     return _captured(facts)
 
 
-def recover(place: Place, child: Server, captured: Capture) -> Progress:
-    """Tell how far the operator's recovery job is, and compare its result with what was to be recovered.
+def recover(place: Place, child: Server, captured: Capture, timeout_seconds: float) -> Progress:
+    """Watch the operator's recovery job for so long, and compare its result with what was to be recovered.
 
     Raises Failed, with what PostgreSQL said, when it cannot get there: the Cluster itself would never say so.
     """
+    deadline = time.monotonic() + timeout_seconds
+    while (found := _recovered(place, child, captured)).facts is None and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return found
+
+
+def _recovered(place: Place, child: Server, captured: Capture) -> Progress:
     pod = place.primary_pod(child.service_id)
     if pod is None or not pod.runs:
-        return Progress(None, jobs.progress(place, child.service_id, "Recovery from the archive", _FINAL))
+        doing = jobs.progress(place, child.service_id, "Recovery from the archive", _FINAL)
+        return Progress(None, "; ".join(filter(None, [doing, jobs.advance(place, child.service_id)])))
     try:
         return Progress(_verified(place, child, captured))
     except Unavailable as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
+from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.local.server.usage import REPLAY_LAG, SESSIONS, TOTALS, values_of
@@ -14,7 +15,6 @@ from ramet.backends.local.sql.read_only_access import IS_MARKED
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
 
-_DATA = "/var/lib/postgresql/data"
 _TIMEOUT_SECONDS = 10.0
 _REST_SECONDS = 10.0
 _USEC = 1_000_000
@@ -33,7 +33,7 @@ psql -XAtq -v ON_ERROR_STOP=1 -U postgres -d postgres -f - || exit
 cd /sys/fs/cgroup
 if [ -e cpu.stat ]; then sed -n 's/^usage_usec //p' cpu.stat; cat memory.current
 else echo $(($(cat cpuacct/cpuacct.usage) / 1000)); cat memory/memory.usage_in_bytes; fi
-df -B1 --output=used {_DATA} | tail -n 1
+df -B1 --output=used {names.DATA_DIRECTORY} | tail -n 1
 """
 
 

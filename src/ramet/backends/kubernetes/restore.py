@@ -152,7 +152,7 @@ class KubernetesRestore:
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
         """Watch the recovery job; without one leave it to the server's start, which recovers a crashed server."""
         if past.BY_JOB in capture.facts:
-            return past.recover(self.place, child, capture)
+            return past.recover(self.place, child, capture, timeout_seconds)
         return Progress({})
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:

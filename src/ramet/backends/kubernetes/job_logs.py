@@ -1,0 +1,94 @@
+"""What the operator's jobs say: why one failed, and how far one is that runs."""
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.resources import Pod
+from ramet.errors import Failed, Unavailable
+
+_LOOK_SECONDS = 10.0
+_MOST_KEPT = 100
+_FAILED_LINES, _RUNNING_LINES = 2000, 500
+# PostgreSQL says which segment it has got, and every ten seconds how far it is (log_startup_progress_interval).
+_ADVANCE = re.compile(r"^restored log file |, elapsed time: ")
+_USED = ("sh", "-c", f"du -sk {names.DATA_DIRECTORY} 2>/dev/null | cut -f 1")
+
+
+class _Record(msgspec.Struct):
+    error_severity: str = ""
+    message: str = ""
+
+
+class _Line(msgspec.Struct):
+    """A line of a job: PostgreSQL's have a record, those of the instance manager a message and perhaps an error."""
+
+    level: str = ""
+    msg: str = ""
+    error: str = ""
+    record: _Record | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+@dataclass(frozen=True)
+class JobLogs:
+    """The logs of jobs. That of one that runs is read now and then, and that of one that failed once."""
+
+    api: Api
+    _kept: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+
+    def reason(self, pod: Pod) -> str:
+        """Return why a job failed: the last error of PostgreSQL in its log, else that of the instance manager."""
+        return self._known(pod, float("inf"), self._read_reason)
+
+    def advance(self, pod: Pod) -> str:
+        """Say how far a job is that runs; empty when that cannot be read. It stays the same while nothing moves."""
+        return self._known(pod, _LOOK_SECONDS, self._read_advance)
+
+    def _known(self, pod: Pod, seconds: float, read: Callable[[Pod], str]) -> str:
+        key = (pod.metadata.name, pod.status.phase)
+        kept = self._kept.get(key)
+        if kept is None or time.monotonic() - kept[0] >= seconds:
+            kept = self._kept[key] = (time.monotonic(), read(pod))
+            for old in list(self._kept)[:-_MOST_KEPT]:
+                self._kept.pop(old, None)
+        return kept[1]
+
+    def _read_reason(self, pod: Pod) -> str:
+        own, others = "", ""
+        for line in self._lines(pod, _FAILED_LINES):
+            if line.record is not None and line.record.error_severity in ("FATAL", "PANIC"):
+                own = line.record.message
+            elif line.level == "error":
+                others = f"{line.msg}: {line.error}".strip(": ")
+        return own or others or f"Pod {pod.progress}."
+
+    def _read_advance(self, pod: Pod) -> str:
+        """Return what PostgreSQL said last, else how much is in the volume: a base backup comes before it starts."""
+        with suppress(Failed, Unavailable):
+            records = [line.record for line in self._lines(pod, _RUNNING_LINES) if line.record is not None]
+            said = [one.message for one in records if _ADVANCE.search(one.message)]
+            if said:
+                return f"PostgreSQL: {said[-1]}"
+            used = self.api.run(pod.metadata.name, _USED, container=_container(pod)).strip()
+            return f"{int(used) // 1000} MB are in its volume" if used.isdigit() else ""
+        return ""
+
+    def _lines(self, pod: Pod, most: int) -> list[_Line]:
+        found = []
+        for text in self.api.read_log(pod.metadata.name, tail_lines=most, container=_container(pod)):
+            with suppress(msgspec.MsgspecError):
+                found.append(_DECODER.decode(text))
+        return found
+
+
+def _container(pod: Pod) -> str:
+    return pod.metadata.labels[names.JOB_LABEL]
