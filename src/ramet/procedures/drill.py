@@ -2,12 +2,14 @@
 
 step       leaves behind                                          undo
 choose     a hold on the service, and the recovery target         -
-capture    the throw-away volume; the hold is released            destroy
+capture    the throw-away volume; the hold is released *          destroy
 recover    the data as of the target, cleanly stopped             (destroy)
 boot       a server, closed, without a port                       (destroy)
 check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
+
+* Where the recovery needs the service, it is released by `recover`.
 
 A drill does not begin while other work is under way, or while the host has no room for one more server. Every other
 drill of a service in the off-host archive takes its data from there: `capture` downloads it, no file of the service is
@@ -33,7 +35,16 @@ from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_archived
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, boot, recover, release_holds, server_of, source_of
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Steps,
+    boot,
+    recover,
+    release_captured,
+    release_holds,
+    server_of,
+    source_of,
+)
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 
@@ -96,7 +107,9 @@ class Drill(Steps):
         captured = self.tools.backend.restore.capture(self._server(work), source)
         if captured is None:
             return Wait(0.2, "the service's server is not serving")
-        return Next("recover", replace(work.state, capture=captured), changes=lambda tx: release_holds(tx, work))
+        return Next(
+            "recover", replace(work.state, capture=captured), changes=lambda tx: release_captured(tx, work, captured)
+        )
 
     def recover(self, work: Work[DrillState]) -> Outcome:
         return recover(self.tools, work, self._server(work))

@@ -12,6 +12,7 @@ Its own restore window begins with a snapshot that is submitted in the transacti
 Where the storage takes no snapshots, `capture` takes as long as a copy of all data.
 
 The parent is held from acceptance until `capture` is recorded: nothing stops, starts, trims or deletes it in that time.
+Where the recovery takes from the parent's snapshots and archived WAL, it is held until `recover` is recorded.
 What only the off-host archive has is downloaded by `capture`, which needs nothing of the parent then, and no hold.
 A server that is killed before it is open is started again.
 """
@@ -31,6 +32,7 @@ from ramet.procedures.servers import (
     finish,
     publish,
     recover,
+    release_captured,
     release_holds,
     repeats_from,
     submit_preparation,
@@ -55,7 +57,7 @@ class Fork(Creation):
         captured, base = found
 
         def record(tx: sa.Connection) -> None:
-            release_holds(tx, work)
+            release_captured(tx, work, captured)
             if base is not None and work.state.target is None:
                 services.update_service(tx, work.subject, origin_snapshot_id=base.id, data_time=base.taken_at)
 

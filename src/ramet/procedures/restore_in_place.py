@@ -51,6 +51,7 @@ from ramet.procedures.servers import (
     boot,
     finish,
     recover,
+    release_captured,
     release_holds,
     repeats_from,
     retry_if_server_killed,
@@ -81,11 +82,13 @@ class RestoreInPlace(Steps):
         captured = self.tools.backend.replacements.reserve_timeline(self._copy(work), work.subject, captured)
         data_time = base.taken_at if base is not None and work.state.target is None else None
         state = replace(work.state, capture=captured, base_id=base.id if base else None, data_time=data_time)
-        return Next("recover", state, changes=lambda tx: release_holds(tx, work))
+        return Next("recover", state, changes=lambda tx: release_captured(tx, work, captured))
 
     def recover(self, work: Work[RestoreState]) -> Outcome:
         found = recover(self.tools, work, self._copy(work))
-        return Next("depart", found.state) if isinstance(found, Next) and found.step == "boot" else found
+        if isinstance(found, Next) and found.step == "boot":
+            return with_values(found, step="depart")
+        return found
 
     @repeats_from()
     def depart(self, work: Work[RestoreState]) -> Outcome:

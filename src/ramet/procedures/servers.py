@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
 from ramet.model.address import earlier_hosts_of
@@ -187,7 +187,8 @@ def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | N
         return recovery
     if recovery.facts is None:
         return Wait(0, recovery.progress)
-    return Next("boot", replace(work.state, recovery=recovery.facts))
+    release = (lambda tx: release_holds(tx, work)) if captured.needs_parent else None
+    return Next("boot", replace(work.state, recovery=recovery.facts), changes=release)
 
 
 def boot(
@@ -265,6 +266,12 @@ def submit_preparation(tx: sa.Connection, service_id: str, snapshot_id: str) -> 
 def release_holds(tx: sa.Connection, work: Work[Any]) -> None:
     """Release every service that the operation holds."""
     services.drop_holds(tx, work.operation_id)
+
+
+def release_captured(tx: sa.Connection, work: Work[Any], captured: Capture) -> None:
+    """Release the parent of what was captured; one that the recovery needs is released after that."""
+    if not captured.needs_parent:
+        release_holds(tx, work)
 
 
 def finish(tx: sa.Connection, work: Work[Any], **columns: Any) -> None:

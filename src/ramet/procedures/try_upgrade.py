@@ -16,7 +16,7 @@ secure     its own credentials; DEV: neutralized                 (destroy)
 end        the report, and an open endpoint or nothing else      -
 
 Only a fork that is kept is secured and opened; the data of any other is removed. The service itself serves all the
-time; it is held until `capture` is recorded, as for a fork. If the service itself is to be upgraded, `end`
+time; it is held as long as for a fork. If the service itself is to be upgraded, `end`
 submits that.
 """
 

@@ -35,6 +35,7 @@ class FakeCluster:
         self.phase = HEALTHY
         self.copies_at_once = True
         self.snapshots_at_once = True
+        self.volumes_at_once = True
         self.silent = False
         self.answer: Answer = lambda pod, command, stdin: ("", "", 0)
         self.changed = threading.Condition()
@@ -94,6 +95,8 @@ class FakeCluster:
         if plural == "volumesnapshots" and "status" not in found:
             cut = {"creationTime": "2026-01-01T00:00:00Z"}
             self.put(plural, {**found, "status": {**cut, "readyToUse": self.snapshots_at_once}})
+        if plural == "persistentvolumeclaims" and "status" not in found:
+            self.put(plural, {**found, "status": {"phase": "Bound" if self.volumes_at_once else "Pending"}})
         if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
             labels = found["spec"]["template"]["metadata"]["labels"]
             self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})

@@ -81,9 +81,9 @@ class World:
 
 
 @contextmanager
-def past_world(archive: Path) -> Iterator[World]:
+def past_world(archive: Path, **changes: Any) -> Iterator[World]:
     """Make the world, with its archive in a directory."""
-    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
+    with in_cluster(archive=StoreAccess("s3://bucket/here"), **changes) as (found, place):
         place.__dict__["bucket"] = open_bucket(f"file://{archive}")
         backend = KubernetesBackend(place)
         backend.servers.initialize(SHARED)

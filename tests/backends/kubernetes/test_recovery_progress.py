@@ -1,14 +1,17 @@
-"""How far a recovery job is said to be, so that its deadline is about progress, and what asking for that costs."""
+"""How far a recovery job is said to be, what asking for that costs, and until when its parent is needed."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Capture
+from ramet.backends.interface.values import Capture, Source
 from ramet.backends.kubernetes import job_logs, names, past
-from tests.backends.kubernetes.past_world import FORK, FORKED, SECOND, World
+from ramet.backends.kubernetes.site import Forks
+from tests.backends.kubernetes.past_world import FORK, FORKED, SECOND, World, past_world
+from tests.backends.kubernetes.servers import SHARED
 
 _JOB = f"{FORKED}-1-snapshot-recovery-x"
 
@@ -81,3 +84,31 @@ def test_the_log_of_a_job_is_not_read_at_each_look(world: World, phase: str) -> 
     for _ in range(3):
         _progress(world, captured)
     assert sum(path.endswith(f"{_JOB}/log") for _, path in world.found.requests) == 1
+
+
+def test_a_parent_is_needed_until_the_job_is_over_unless_it_recovers_a_base_backup(world: World) -> None:
+    assert _recovering(world).needs_parent
+    source = replace(world.source(SECOND), snapshot_id=None, base_backup_id=world.back_up().backup_id)
+    of_archive = world.backend.restore.capture(replace(FORK, service_id="forkfork34"), source)
+    assert of_archive is not None
+    assert not of_archive.needs_parent
+
+
+@pytest.mark.parametrize("forks", [Forks.ADOPT, Forks.RECOVER])
+def test_the_snapshot_of_a_parent_is_needed_until_the_volume_is_made_of_it(tmp_path: Path, forks: Forks) -> None:
+    with past_world(tmp_path, forks=forks) as world:
+        world.found.volumes_at_once = False
+        captured = world.backend.restore.capture(FORK, replace(world.source(SECOND), target=None))
+        assert captured is not None
+        assert captured.needs_parent
+        found = world.backend.restore.recover(FORK, captured, 0)
+        assert (found.facts, found.progress) == (None, "The storage has not made the volume of the snapshot yet.")
+        volume = world.found.objects["persistentvolumeclaims", f"{FORKED}-1"]
+        world.found.put("persistentvolumeclaims", {**volume, "status": {"phase": "Bound"}})
+        assert world.backend.restore.recover(FORK, captured, 0).facts == {}
+
+
+def test_a_fork_of_now_has_a_snapshot_of_its_own(world: World) -> None:
+    captured = world.backend.restore.capture(FORK, Source(SHARED, paused=True))
+    assert captured is not None
+    assert not captured.needs_parent

@@ -19,8 +19,9 @@ class Restore(Protocol):
         """
 
     def capture(self, child: Server, source: Source) -> Capture | None:
-        """Copy the data of `source` into the child's new volume; the parent is not harmed and not needed afterwards.
+        """Copy the data of `source` into the child's new volume; the parent is not harmed.
 
+        Afterwards the parent is not needed, unless the Capture says so: then it is until `recover` is over.
         None means that the parent's server is not serving now: ask again.
         """
 

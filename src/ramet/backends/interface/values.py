@@ -146,14 +146,16 @@ class Holdings:
 
 @dataclass(frozen=True)
 class Capture:
-    """What was put into a fork's volume: enough to start it without its parent.
+    """What was put into a fork's volume: enough to start it without its parent, unless it `needs_parent`.
 
     `recover_to` is the requested time; None means the end of the captured WAL.
     `facts` go into the fork's report: LSNs, segments, bytes, seconds.
+    With `needs_parent` the recovery takes from snapshots and archived WAL of the parent, which it has to keep.
     """
 
     recover_to: datetime | None
     facts: dict[str, Any] = field(default_factory=dict)
+    needs_parent: bool = False
 
 
 @dataclass(frozen=True)

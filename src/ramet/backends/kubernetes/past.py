@@ -182,7 +182,8 @@ def _facts(source: Source, base: Base, point: RecoveryPoint | None) -> dict[str,
 
 def _captured(facts: dict[str, Any]) -> Capture:
     target = facts["target"]
-    return Capture(None if target is None else datetime.fromisoformat(target), facts)
+    of_parent = "archive" not in facts  # a base backup outlives its service
+    return Capture(None if target is None else datetime.fromisoformat(target), facts, needs_parent=of_parent)
 
 
 def noted(cluster: Cluster) -> dict[str, Any] | None:

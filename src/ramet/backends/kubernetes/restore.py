@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,8 +26,10 @@ from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.sql.unlogged import REPORTED_TABLES, unlogged_tables
 from ramet.errors import Invalid, Unavailable
 from ramet.model.gaps import Gap
+from ramet.model.progress import with_warning
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number
 
+_LOOK_SECONDS = 0.2
 _COPIED = "The copy of the parent by pg_basebackup was complete, and PostgreSQL recovered from it."
 _ATOMIC = "The snapshot of the volume of the parent's primary was complete, and PostgreSQL recovered from it."
 _NO_ARCHIVE = "no WAL is archived, because RAMET_ARCHIVE_URL is not set: only the times of snapshots can be restored"
@@ -91,7 +94,7 @@ class KubernetesRestore:
             noted = self._facts(source)
             note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(noted, sort_keys=True)}}}
             self.place.api.patch(Volume, names.volume_name(child.service_id), note)
-        return Capture(None, noted)
+        return Capture(None, noted, needs_parent=source.snapshot_id is not None)
 
     def _made_by_job(self, child: Server, source: Source) -> Capture:
         """Have the operator make the volume of a snapshot, which nobody rolls forward: it may have no archive."""
@@ -102,7 +105,7 @@ class KubernetesRestore:
             noted = self._facts(source)
             recovery = replace(recovery, facts=json.dumps(noted, sort_keys=True))
             self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
-        return Capture(None, noted)
+        return Capture(None, noted, needs_parent=source.snapshot_id is not None)
 
     def _base(self, source: Source) -> past.Base | None:
         """Return what is rolled forward by archived WAL; None where a snapshot of now or before is all of it."""
@@ -150,10 +153,23 @@ class KubernetesRestore:
         }
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
-        """Watch the recovery job; without one leave it to the server's start, which recovers a crashed server."""
+        """Watch the recovery job; without one leave it to the server's start, which recovers a crashed server.
+
+        A snapshot of the parent is needed until the storage has made the volume of it.
+        """
         if past.BY_JOB in capture.facts:
             return past.recover(self.place, child, capture, timeout_seconds)
+        deadline = time.monotonic() + timeout_seconds
+        while capture.needs_parent and not self._has_own_volume(child):
+            if time.monotonic() >= deadline:
+                said = "The storage has not made the volume of the snapshot yet."
+                return Progress(None, with_warning(said, self.place.warnings.about(child.service_id)))
+            time.sleep(_LOOK_SECONDS)
         return Progress({})
+
+    def _has_own_volume(self, child: Server) -> bool:
+        volume = self.place.api.get(Volume, names.volume_name(child.service_id))
+        return volume is not None and volume.status.phase == "Bound"
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         """Return the unlogged tables; and remove the snapshot that the fork was made from, if it was."""

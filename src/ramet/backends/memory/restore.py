@@ -31,7 +31,7 @@ class MemoryRestore(MemoryPart):
                 self._memory.volumes[child.service_id] = Volume(rows=_rows_of(parent, source), damage=parent.damage)
             rows = self._memory.volumes[child.service_id].rows
             facts = {"rows": len(rows), "timeline": parent.timeline, "end_lsn": _lsn(len(rows) + parent.backups)}
-            return Capture(source.target, facts)
+            return Capture(source.target, facts, needs_parent=self._memory.recoveries_need_parent)
 
     def _capture_fetched(self, child: Server, source: Source) -> Capture:
         """Take the rows that were fetched from the archive."""

@@ -74,7 +74,10 @@ class Volume:
 
 
 class Memory:
-    """All volumes, and what tests set. `starts_after` is how many times a starting server is found not ready yet."""
+    """All volumes, and what tests set. `starts_after` is how many times a starting server is found not ready yet.
+
+    With `recoveries_need_parent` what is captured of a service is complete only after its recovery.
+    """
 
     def __init__(self, starts_after: int = 0, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.volumes: dict[str, Volume] = {}
@@ -88,6 +91,7 @@ class Memory:
         self.waiting: set[str] = set()
         self.has_standbys = False
         self.takes_snapshots = True
+        self.recoveries_need_parent = False
         self.refused: list[tuple[str, str]] = []
         self.unacceptable = ""
         self.outdated: list[ExtensionUpdate] = []

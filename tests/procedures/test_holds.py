@@ -1,0 +1,63 @@
+"""How long the parent of a copy is held: until nothing of it is needed any more."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramet.control import restore
+from ramet.control.duties.drills import submit_due_drill
+from ramet.control.requests import ForkRequest
+from ramet.control.services import get_service
+from ramet.model.fork import ForkStrategy
+from ramet.restores.verbs import RestoreRequest, restore_service
+from ramet.store import services
+from tests.worlds import World, fork_service, make_world
+
+
+def _fork(world: World, parent: str) -> None:
+    fork_service(world.plane, world.project.id, parent, ForkRequest(ForkStrategy.NOW))
+
+
+def _drill(world: World, _parent: str) -> None:
+    submit_due_drill(world.plane, timedelta(0))
+
+
+def _restore(world: World, parent: str) -> None:
+    taken = restore.take_snapshot(world.plane, world.project.id, parent, "good")
+    world.worker.run_until_idle()
+    restore_service(world.plane, world.project.id, parent, RestoreRequest(snapshot=taken.id))
+
+
+@pytest.mark.parametrize("needs_parent", [False, True])
+@pytest.mark.parametrize("submit", [_fork, _drill, _restore])
+def test_a_parent_is_released_when_it_is_captured_unless_the_recovery_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, submit: Callable[[World, str], None], needs_parent: bool
+) -> None:
+    world = make_world(tmp_path)
+    parent = world.create()
+    world.backend.commit(parent.id, "row")
+    world.backend.recoveries_need_parent = needs_parent
+    held: dict[str, bool] = {}
+
+    def noting(step: str, act: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with world.store.read() as tx:
+            held.setdefault(step, bool(services.holders(tx, parent.id)))
+        return act(*args, **options)
+
+    submit(world, parent.id)
+    backend = world.backend
+    acts: list[tuple[Any, str, str]] = [
+        (backend.restore, "capture", "capture"),
+        (backend.restore, "recover", "recover"),
+        (backend.servers, "start", "after"),
+        (backend.replacements, "leave_timeline", "after"),
+    ]
+    for part, name, step in acts:
+        monkeypatch.setattr(part, name, partial(noting, step, getattr(part, name)))
+    world.worker.run_until_idle()
+    assert held == {"capture": True, "recover": needs_parent, "after": False}
+    assert get_service(world.plane, world.project.id, parent.id).down_reason is None
