@@ -154,6 +154,26 @@ def test_a_deletion_cancels_the_upgrade_of_a_service(world: World, shop: Service
     assert world.leftovers() == []
 
 
+def test_the_deletion_of_a_trial_waits_for_the_upgrade_of_its_parent(world: World, shop: Service) -> None:
+    trial = upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW)).service
+
+    def delete_at(procedure: Procedure) -> Procedure:
+        def run(work: Work[Any]) -> Outcome:
+            delete_service(world.plane, world.project.id, trial.id)
+            return procedure.steps["serve"](work)
+
+        return replace(procedure, steps={**procedure.steps, "serve": run})
+
+    Worker(world.store, laws.rewritten(world.procedures, "upgrade", delete_at)).run_until_idle()
+    found = get_upgrade(world.plane, world.project.id, shop.id, trial.id)
+    after = seen(world, shop.id)
+    assert (found.status, after.pg_major, status_of(after)) == (OperationStatus.SUCCEEDED, NEW, Status.READY)
+    assert world.backend.volumes[shop.id].is_open
+    assert world.backend.values(shop.id) == ["one"]
+    assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+    assert world.leftovers() == []
+
+
 def test_a_service_that_was_upgraded_and_cannot_be_opened_keeps_its_new_data(world: World, shop: Service) -> None:
     upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
     procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "open", after=True))

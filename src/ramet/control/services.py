@@ -144,11 +144,12 @@ def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
 def submit_deletion(plane: Plane, tx: sa.Connection, service: Service, reason: str | None = None) -> Service:
     """Submit the deletion of a service whose row is locked, and that is not being deleted; `reason` is in its history.
 
-    Wake the worker after the commit.
+    The fork that an upgrade was tried on is claimed by the upgrade of its parent, which goes on: the deletion waits for
+    it. Wake the worker after the commit.
     """
     activity = service.activity
     if activity is not None and activity.procedure in SPECS[ProcedureName.DELETE].interrupts:
-        operations.cancel(tx, activity.operation_id)
+        operations.cancel(tx, activity.operation_id, service.id)
     interrupted = None if activity is None else activity.operation_id
     return claim(plane, tx, service, ProcedureName.DELETE, DeleteState(interrupted=interrupted, reason=reason))
 

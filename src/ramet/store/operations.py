@@ -144,12 +144,14 @@ def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
     return tx.execute(sa.select(operation.c.id).where(same, UNDER_WAY).limit(1)).one_or_none() is not None
 
 
-def cancel(tx: sa.Connection, operation_id: str) -> bool:
+def cancel(tx: sa.Connection, operation_id: str, subject: str | None = None) -> bool:
     """Cancel a running operation: it is undone when its present step has ended. False when it is not running.
 
-    If that step ends the operation, it succeeds.
+    If that step ends the operation, it succeeds. With `subject` one that is about something else goes on.
     """
     running = (operation.c.id == operation_id) & (operation.c.status == OperationStatus.RUNNING.value)
+    if subject is not None:
+        running &= operation.c.subject == subject
     due = sa.case((operation.c.worker.is_(None), epoch_seconds(tx)), else_=operation.c.run_at)
     marked = tx.execute(operation.update().where(running).values(cancelled=True, run_at=due)).rowcount == 1
     _notify(tx)
