@@ -378,6 +378,9 @@ def test_replicas_show_the_restored_rows_also_when_the_service_could_not_be_open
     procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "open", after=False))
     Worker(world.store, procedures).run_until_idle()
     assert seen(world, shop.id).down_reason is not None
+    world.health.inspect()
+    world.worker.run_until_idle()
+    assert world.backend.volume(shop.id).is_open
     assert [[row.value for row in world.backend.volume(node.id).rows] for node in made.nodes] == [["one"]]
 
 

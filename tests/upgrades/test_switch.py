@@ -174,14 +174,21 @@ def test_the_deletion_of_a_trial_waits_for_the_upgrade_of_its_parent(world: Worl
     assert world.leftovers() == []
 
 
-def test_a_service_that_was_upgraded_and_cannot_be_opened_keeps_its_new_data(world: World, shop: Service) -> None:
+@pytest.mark.parametrize("is_half_open", [False, True])
+def test_a_service_that_cannot_be_opened_after_its_upgrade_keeps_its_new_data_and_is_started_again(
+    world: World, shop: Service, is_half_open: bool
+) -> None:
     upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
-    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "open", after=True))
+    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "open", after=is_half_open))
     Worker(world.store, procedures).run_until_idle()
     after = seen(world, shop.id)
     assert (after.pg_major, status_of(after)) == (NEW, Status.UNSTABLE)
     assert "It could not be opened after its upgrade" in (after.down_reason or "")
     assert {one.name for one in list_services(world.plane, world.project.id)} == {"shop", "shop-before-19"}
+    Health(world.plane).inspect()
+    world.worker.run_until_idle()
+    assert status_of(seen(world, shop.id)) is Status.READY
+    assert world.backend.volumes[shop.id].is_open
 
 
 def refusal(world: World, service: Service) -> str:

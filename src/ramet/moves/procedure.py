@@ -41,7 +41,7 @@ from ramet.model.words import listed
 from ramet.moves.destination import Address, Destination, OpenDestination, Seen, Source, belongings_of
 from ramet.moves.refusals import check_can_move
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, finish, server_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, finish, is_claimed, server_of
 from ramet.procedures.state import MoveState
 from ramet.store import replica_sets, services
 
@@ -214,7 +214,7 @@ class Move(Steps):
 
     def undo_stop(self, work: Work[MoveState]) -> None:
         """Let the service serve again."""
-        if not self._is_claimed(work):
+        if not is_claimed(self.tools, work):
             return
         server, servers = self.tools.server(work), self.tools.backend.servers
         servers.start(server)
@@ -252,12 +252,8 @@ class Move(Steps):
         """Record that the service is there, although the operation fails: it was open before that could be undone."""
         _log.warning("service %s has moved to %s, though not all of its settings", work.subject, work.state.to_url)
         with self.tools.store.write() as tx:
-            if self._is_claimed(work):
+            if is_claimed(self.tools, work):
                 _keep_paused(tx, work)
-
-    def _is_claimed(self, work: Work[MoveState]) -> bool:
-        activity = self.tools.service(work.subject).activity
-        return activity is not None and activity.operation_id == work.operation_id
 
     def _has_moved(self, work: Work[MoveState]) -> bool:
         return self.tools.service(work.subject).settings.get(MOVED) == work.operation_id

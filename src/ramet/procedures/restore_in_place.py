@@ -14,14 +14,14 @@ set_aside  the data belongs to the state before                           it ret
 take_over  the service has the restored data, with its first snapshot     it is the copy's again
 serve      a server at the endpoint, with the passwords of before         (take_over)
 open       all WAL of before is archived; READY; the state before is a paused
-           service, if it is kept                                         -
+           service, if it is kept                                         stop it
 clear      nothing of the copy; no state before that is not kept          -
 
 * Not for a rewind to data without subscriptions: `serve` secures it, at its only start.
 
 Until `claim` the service serves, and may be changed; what speaks against the replacement then ends it. Its snapshots
-and its archived WAL stay with it, so that its restore window goes on. Nothing is undone once clients may have been let
-in. Read replicas are made again.
+and its archived WAL stay with it, so that its restore window goes on. Once clients may have been let in, nothing else
+is undone than that a service which is closed to them is down. Read replicas are made again.
 """
 
 from dataclasses import asdict
@@ -56,6 +56,7 @@ from ramet.procedures.servers import (
     repeats_from,
     retry_if_server_killed,
     server_of,
+    stop_unopened,
     submit_preparation,
 )
 from ramet.procedures.spec import submit
@@ -234,6 +235,9 @@ class RestoreInPlace(Steps):
         )
         services.insert_service(tx, before)
         services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)
+
+    def undo_open(self, work: Work[RestoreState]) -> None:
+        stop_unopened(self.tools, work, self.tools.server(work))
 
     def undo_set_aside(self, work: Work[RestoreState]) -> None:
         """Give the service its own data again."""

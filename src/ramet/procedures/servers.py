@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import wraps
@@ -200,6 +201,19 @@ def boot(
     if isinstance(readiness, Next):
         return readiness
     return None if readiness.ready else Wait(0, readiness.progress)
+
+
+def is_claimed(tools: Tools, work: Work[Any]) -> bool:
+    """Tell whether the service is the operation's still: it is not once it was opened, or is being deleted."""
+    activity = tools.service(work.subject).activity
+    return activity is not None and activity.operation_id == work.operation_id
+
+
+def stop_unopened(tools: Tools, work: Work[Any], server: Server) -> None:
+    """Stop a server that could not be opened. One that is down is started again, open to its clients."""
+    if is_claimed(tools, work):
+        with suppress(Failed):  # what cannot be started does not run
+            tools.backend.servers.stop(server)
 
 
 def retry_if_server_killed(

@@ -16,10 +16,10 @@ close      it is stopped                                               (destroy)
 set_aside  data, snapshots and WAL belong to the service before        they return
 take_over  the service has the data of the new version                 it is the copy's again
 serve      a server at the service's endpoint, closed to clients       (take_over)
-open       READY                                                       -
+open       READY                                                       stop it
 
 The service before is the row of the fork that the upgrade was tried on: it gets all that the service had, and is
-paused. Nothing is undone once clients may have been let in.
+paused. Once clients may have been let in, nothing else is undone: a service that is stopped then is down, not closed.
 """
 
 from dataclasses import replace as with_values
@@ -47,6 +47,7 @@ from ramet.procedures.servers import (
     finish,
     repeats_from,
     server_of,
+    stop_unopened,
     submit_snapshot,
 )
 from ramet.procedures.spec import submit
@@ -218,6 +219,9 @@ class Upgrade(Steps):
         services.update_service(tx, work.state.previous_id, **known)
         nothing = dict.fromkeys(_OF_THE_ARCHIVE)
         services.update_service(tx, service.id, **nothing, archived_as=f"{service.id}-{work.state.to_major}")
+
+    def undo_open(self, work: Work[UpgradeState]) -> None:
+        stop_unopened(self.tools, work, self._after(work))
 
     def undo_set_aside(self, work: Work[UpgradeState]) -> None:
         """Give the service its own data again."""
