@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from ramet.control.services import (
-    list_services,
-)
-from ramet.errors import Invalid
+from ramet.backends.interface.values import Server
+from ramet.control.services import delete_service, list_services
+from ramet.errors import Failed, Invalid
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -23,7 +22,7 @@ from ramet.store import operations
 from ramet.store.tables import operation, operation_event
 from tests import procedure_laws as laws
 from tests.restores.restoring import checkpoint, now, reset, restore, rewind, seen
-from tests.worlds import World
+from tests.worlds import Hurried, World
 
 
 def test_a_reset_fork_is_a_fresh_copy_and_its_own_forks_are_untouched(world: World, shop: Service) -> None:
@@ -178,3 +177,24 @@ def test_a_checkpoint_with_a_name_of_before_is_the_one_that_counts(world: World,
 def test_an_unknown_checkpoint_is_named(world: World, shop: Service) -> None:
     with pytest.raises(Invalid, match="no snapshot with the id or the name 'never'"):
         rewind(world, shop, "never")
+
+
+def test_a_fork_that_cannot_be_started_again_after_a_failure_can_be_deleted(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork, start = world.fork(shop), world.backend.servers.start
+
+    def lost(server: Server, **phase: bool) -> None:
+        if server.service_id == fork.id:
+            raise Failed("VOLUME_LOST", "Its volume is lost", "It cannot be started.")
+        start(server, **phase)
+
+    monkeypatch.setattr(world.backend.servers, "start", lost)
+    verbs.reset_service(world.plane, world.project.id, fork.id, ResetRequest())
+    procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "take_over", after=True))
+    Worker(world.store, procedures).run_until_idle()
+    assert status_of(seen(world, fork.id)) is Status.UNSTABLE
+    delete_service(world.plane, world.project.id, fork.id)
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=10.0)
+    assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+    assert world.leftovers() == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import eventually
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import replica_sets
 from ramet.control.duties.archive import OffHostArchive
@@ -17,7 +18,7 @@ from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import take_snapshot
 from ramet.control.services import delete_service, get_service, list_services, start_service
-from ramet.errors import Invalid
+from ramet.errors import Failed, Invalid, NotFound
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of
@@ -30,7 +31,7 @@ from ramet.recovery.catalogue import entry_of, service_of
 from ramet.store import operations, services, snapshots
 from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, upgrade_service
 from tests import procedure_laws as laws
-from tests.worlds import World, fork_service, make_world
+from tests.worlds import Hurried, World, fork_service, make_world
 
 NEW = 19
 
@@ -171,6 +172,28 @@ def test_the_deletion_of_a_trial_waits_for_the_upgrade_of_its_parent(world: Worl
     assert world.backend.volumes[shop.id].is_open
     assert world.backend.values(shop.id) == ["one"]
     assert [one.id for one in list_services(world.plane, world.project.id)] == [shop.id]
+    assert world.leftovers() == []
+
+
+def test_a_service_that_cannot_be_started_again_after_a_failure_can_be_deleted(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = world.backend.servers.start
+
+    def lost(server: Server, **phase: bool) -> None:
+        if server.service_id == shop.id:
+            raise Failed("VOLUME_LOST", "Its volume is lost", "It cannot be started.")
+        start(server, **phase)
+
+    monkeypatch.setattr(world.backend.servers, "start", lost)
+    upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "upgrade", after=False))
+    Worker(world.store, procedures).run_until_idle()
+    assert status_of(seen(world, shop.id)) is Status.UNSTABLE
+    delete_service(world.plane, world.project.id, shop.id)
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=10.0)
+    with pytest.raises(NotFound):
+        seen(world, shop.id)
     assert world.leftovers() == []
 
 

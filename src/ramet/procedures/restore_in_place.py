@@ -50,6 +50,7 @@ from ramet.procedures.servers import (
     await_settled,
     boot,
     finish,
+    is_claimed,
     recover,
     release_captured,
     release_holds,
@@ -254,8 +255,9 @@ class RestoreInPlace(Steps):
             self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)  # of data that stayed
 
     def undo_stop(self, work: Work[RestoreState]) -> None:
-        """Let the service serve as before, unless it was down or paused."""
-        if work.state.is_open or work.state.was_down or work.state.was_paused:
+        """Let the service serve as before, unless it was down or paused, or is being deleted."""
+        state = work.state
+        if state.is_open or state.was_down or state.was_paused or not is_claimed(self.tools, work):
             return
         server, servers = self.tools.server(work), self.tools.backend.servers
         servers.start(server)
@@ -264,8 +266,8 @@ class RestoreInPlace(Steps):
         self.tools.backend.replacements.open(server)
 
     def undo_settle(self, work: Work[RestoreState]) -> None:
-        """Stop a service again that was paused."""
-        if work.state.was_paused and not work.state.is_open:
+        """Stop a service again that was paused, unless it is being deleted."""
+        if work.state.was_paused and not work.state.is_open and is_claimed(self.tools, work):
             self.tools.backend.servers.stop(self.tools.server(work))
 
     def undo_capture(self, work: Work[RestoreState]) -> None:

@@ -45,6 +45,7 @@ from ramet.procedures.servers import (
     await_settled,
     boot,
     finish,
+    is_claimed,
     repeats_from,
     server_of,
     stop_unopened,
@@ -238,8 +239,8 @@ class Upgrade(Steps):
             self.tools.backend.servers.destroy(work.state.copy_id)
 
     def undo_stop(self, work: Work[UpgradeState]) -> None:
-        """Let the service serve as before."""
-        if work.state.is_open:
+        """Let the service serve as before, unless it is being deleted."""
+        if work.state.is_open or not is_claimed(self.tools, work):
             return
         server, servers = self._before(work), self.tools.backend.servers
         servers.start(server)
