@@ -25,7 +25,7 @@ from ramet.moves import procedure as steps
 from ramet.moves.destination import Belongings, Source
 from ramet.moves.verbs import cancel_move
 from ramet.operations.procedure import Procedure
-from ramet.restores.verbs import RestoreRequest, restore_service
+from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
 from ramet.store import operations
 from ramet.store.tables import operation
 from tests import procedure_laws as laws
@@ -330,3 +330,20 @@ def test_a_service_is_not_moved_while_its_data_is_replaced_nor_the_other_way_aro
     with pytest.raises(WrongState) as restored:
         pair.request(other)
     assert restored.value.code == "RESTORE_UNDER_WAY"
+
+
+def test_a_service_whose_move_was_called_off_is_restored_though_the_other_ramet_is_away(pair: Pair) -> None:
+    here = pair.here
+    move_id, blocked = held_at(pair, "catch_up")
+    pair.is_away = True
+    cancel_move(here.plane, here.project.id, pair.moved, move_id)
+    go_on(pair, blocked, 1.0)
+    assert shown(pair, move_id).status is OperationStatus.UNDOING
+    request = RestoreRequest(target_time=rfc3339(utc_now()))
+    begun = restore_service(here.plane, here.project.id, pair.moved, request)
+    pair.work()
+    found = get_restore(here.plane, here.project.id, pair.moved, begun.id)
+    assert (found.status, here.backend.values(pair.moved)) == (OperationStatus.SUCCEEDED, ROWS)
+    pair.is_away = False
+    go_on(pair, [])
+    assert (pair.places(), pair.copies()) == (["here"], [])

@@ -230,7 +230,9 @@ def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) 
     """Raise when the data of a service must not be replaced now."""
     _check_service(service, verb)
     check_not_restored(tx, service)
-    if operations.under_way(tx, service.id, ProcedureName.MOVE):
+    moves = operations.under_way_of(tx, service.id, ProcedureName.MOVE)
+    # One that was called off has the service until it is known where that serves; what it then undoes is elsewhere.
+    if any(one.status is OperationStatus.RUNNING and not one.cancelled for one in moves):
         raise WrongState(
             "MOVE_UNDER_WAY",
             f"Service {service.id} is being moved, and its copy there would have the data from before the {verb}",
