@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ramet.control.admission import Wanted, capacity_of, check_admission
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
@@ -202,20 +202,12 @@ def _accept(
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
         check_admission(plane, tx, capacity, project_id, Wanted(1))  # the copy, which then takes the service's place
-        state = RestoreState(
-            **asdict(state_of(tx, plan, wanted)),
-            verb=verb,
-            keeps_roles=_is_own_state(current, plan.parent),
-            copy_id=new_id(),
-            snapshot_id=new_id(),
-            previous_id=new_id(),
-            pg_major=current.pg_major,
+        state = replace(
+            _first_state(tx, plan, wanted, current, verb),
             previous_name=unused_name(plane, tx, current, "before-restore") if request.keeps else None,
             free_ports=tuple(ports),
-            target_text=wanted.target_time,
             key=None if key is None else _digest(key),
         )
-        state = msgspec.structs.replace(state, quiet=_is_neutralized(current, keeps_roles=state.keeps_roles))
         operation_id = submit(tx, ProcedureName.RESTORE, current.id, state)
         if not plan.point.from_archive:
             services.add_hold(tx, source_id, operation_id)
@@ -224,6 +216,22 @@ def _accept(
     if accepted is None:
         raise AssertionError("BUG: the operation was just submitted")
     return _shown(accepted)
+
+
+def _first_state(tx: sa.Connection, plan: ForkPlan, wanted: ForkRequest, service: Service, verb: str) -> RestoreState:
+    """Return what is copied, and how that is secured."""
+    keeps_roles = _is_own_state(service, plan.parent)
+    copied = replace(state_of(tx, plan, wanted), quiet=_is_neutralized(service, keeps_roles=keeps_roles))
+    return RestoreState(
+        **asdict(copied),
+        verb=verb,
+        keeps_roles=keeps_roles,
+        copy_id=new_id(),
+        snapshot_id=new_id(),
+        previous_id=new_id(),
+        pg_major=service.pg_major,
+        target_text=wanted.target_time,
+    )
 
 
 def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) -> None:
