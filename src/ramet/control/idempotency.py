@@ -16,6 +16,7 @@ from ramet.model.passwords import Secret, derived_password, is_password_of, new_
 from ramet.model.service import Service, is_visible
 from ramet.procedures.servers import server_of
 from ramet.store import idempotency, services
+from ramet.store.database import may_write
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,17 @@ def may_open(plane: Plane, service: Service, password: Secret) -> bool:
 
 
 def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
-    """Return the earlier answer to the same key; None when the key is new or its service is gone."""
+    """Return the earlier answer to the same key; None when the key is new or its service is gone.
+
+    In a transaction that may write it waits for others that accept a request with the same key. That comes before any
+    other lock: of two requests with one key, none waits for the other with what the other needs.
+    """
     if key is None:
         return None
-    found = idempotency.find(tx, project_id, _digest(_scoped(plane, key)))
+    key_digest = _digest(_scoped(plane, key))
+    if may_write(tx):
+        idempotency.take_turn(tx, project_id, key_digest)
+    found = idempotency.find(tx, project_id, key_digest)
     if found is None:
         return None
     service = services.get_service(tx, found.service_id)

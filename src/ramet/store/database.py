@@ -136,6 +136,11 @@ def is_empty(url: str) -> bool:
         engine.dispose()
 
 
+def may_write(tx: sa.Connection) -> bool:
+    """Tell whether a transaction is one of `Store.write`."""
+    return bool(tx.get_execution_options().get("writes"))
+
+
 def epoch_seconds(tx: sa.Connection) -> float:
     """Return the seconds since the epoch by the store's own clock: the same for every host that uses it."""
     if tx.dialect.name != "postgresql":

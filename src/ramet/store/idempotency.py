@@ -1,5 +1,6 @@
 """The request that was sent with an Idempotency-Key, and the service that it created."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,16 @@ class Remembered:
 
     body_digest: str
     service_id: str
+
+
+def take_turn(tx: sa.Connection, project_id: str, key_digest: str) -> None:
+    """Let no other transaction that takes this turn accept a request with the same key before this one ends.
+
+    It is the first lock of a transaction. On SQLite no other writer runs anyway.
+    """
+    if tx.dialect.name == "postgresql":
+        lock = hashlib.sha256(f"{project_id} {key_digest}".encode()).digest()[:8]
+        tx.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": int.from_bytes(lock, signed=True)})
 
 
 def find(tx: sa.Connection, project_id: str, key_digest: str) -> Remembered | None:
