@@ -16,7 +16,6 @@ from ramet.model.service import Service, status_of
 from ramet.model.size import Size
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
-from ramet.store.services import update_service
 from ramet.store.tables import snapshot
 from tests.worlds import World, fork_service
 
@@ -105,18 +104,6 @@ def test_rule_27_the_last_snapshot_holds_at_least_what_a_fork_of_now_held(world:
     again = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert again.origin is not None
     assert again.origin.snapshot_id == last.origin.snapshot_id
-
-
-def test_forks_of_before_an_upgrade_do_not_count_for_the_last_snapshot(world: World) -> None:
-    parent = world.create()
-    world.backend.commit(parent.id, "before")
-    world.fork(parent)
-    (known,) = restore.get_restore_window(world.plane, world.project.id, parent.id).snapshots
-    with world.store.write() as tx:
-        update_service(tx, parent.id, pg_major=parent.pg_major + 1)
-    last = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
-    assert last.origin is not None
-    assert last.origin.snapshot_id == known.id
 
 
 def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_older_one(

@@ -14,6 +14,7 @@ from ramet.model.status import FAILED_SHOWN_FOR, OperationStatus
 from ramet.store import listed_services, services
 from ramet.store.database import Store
 from ramet.store.operations import submit
+from ramet.store.tables import operation
 from tests.store.values import NOW, a_project, a_service
 
 ORIGIN = Origin("p" * 10, "s" * 10, "shop", "PITR", "2026-01-15T10:30:00.25+05:30", "n" * 10, NOW)
@@ -144,6 +145,26 @@ def test_forks_are_counted_up_to_a_bound(store: Store) -> None:
             2,
             3,
         ]
+
+
+@pytest.mark.parametrize(("is_open", "counted"), [(True, ["0/2"]), (False, ["0/2", "0/1"])])
+def test_forks_of_before_an_upgrade_that_was_not_undone_do_not_count(
+    store: Store, is_open: bool, counted: list[str]
+) -> None:
+    second = timedelta(seconds=1)
+    with store.write() as tx:
+        project = a_project(tx)
+        parent = a_service(tx, project)
+        for number in (1, 2):
+            origin = Origin(project.id, parent.id, "shop", strategy="NOW")
+            fork = a_service(tx, project, port=20000 + number, origin=origin)
+            capture = {"timeline": 1, "end_lsn": f"0/{number}"}
+            report = {"capture": capture, "recovery": {}, "neutralised": {}}
+            services.update_service(tx, fork.id, ready_at=NOW + number * second, report=report)
+        upgrade = submit(tx, "upgrade", "settle", parent.id, {"is_open": is_open})
+        tx.execute(operation.update().where(operation.c.id == upgrade).values(finished_at=NOW + 1.5 * second))
+        submit(tx, "upgrade", "settle", parent.id, {})
+        assert [lsn for _, lsn in services.ends_of_forks_of_now(tx, parent.id)] == counted
 
 
 def test_live_services_are_those_of_all_projects_that_are_neither_deleted_nor_failed(store: Store) -> None:

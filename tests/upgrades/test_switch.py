@@ -28,12 +28,14 @@ from ramet.model.warm_forks import Pool, pool_of, with_pool
 from ramet.operations.procedure import Outcome, Procedure, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.recovery.catalogue import entry_of, service_of
+from ramet.restores.verbs import RestoreRequest, restore_service
 from ramet.store import operations, services, snapshots
 from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, upgrade_service
 from tests import procedure_laws as laws
 from tests.worlds import Hurried, World, fork_service, make_world
 
 NEW = 19
+LAST = ForkRequest(ForkStrategy.LAST_SNAPSHOT)
 
 
 @pytest.fixture
@@ -212,6 +214,32 @@ def test_a_service_that_cannot_be_opened_after_its_upgrade_keeps_its_new_data_an
     world.worker.run_until_idle()
     assert status_of(seen(world, shop.id)) is Status.READY
     assert world.backend.volumes[shop.id].is_open
+
+
+def test_forks_of_before_an_upgrade_do_not_count_for_the_last_snapshot(world: World, shop: Service) -> None:
+    target = RestoreRequest(target_time=rfc3339(world.backend.clock()))
+    restore_service(world.plane, world.project.id, shop.id, target)
+    world.worker.run_until_idle()
+    world.fork(seen(world, shop.id))  # of a later timeline than what begins with the upgrade
+    upgraded(world, shop)
+    (first,) = ids_of_snapshots(world, shop.id)
+    last = world.fork(seen(world, shop.id), LAST)
+    assert last.origin is not None
+    assert last.origin.snapshot_id == first
+
+
+def test_rule_27_the_last_snapshot_holds_what_a_fork_held_that_was_upgraded_since(world: World, shop: Service) -> None:
+    fork = world.fork(shop)
+    assert upgraded(world, fork).status is OperationStatus.SUCCEEDED
+    assert world.backend.values(world.fork(shop, LAST).id) == ["one"]
+
+
+def test_rule_27_holds_after_an_upgrade_that_was_undone(world: World, shop: Service) -> None:
+    world.fork(shop)
+    upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    procedures = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "serve", after=True))
+    Worker(world.store, procedures).run_until_idle()
+    assert world.backend.values(world.fork(seen(world, shop.id), LAST).id) == ["one"]
 
 
 def refusal(world: World, service: Service) -> str:

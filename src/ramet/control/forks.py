@@ -286,8 +286,7 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> boo
     if status_of(parent) not in (Status.READY, Status.PAUSED):
         return False
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
-    ends = services.ends_of_forks_of_now(tx, parent.id, parent.pg_major)
-    if any((timeline, lsn_number(lsn)) > held for timeline, lsn in ends):
+    if any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id)):
         return True
     return last is None and not operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT)
 

@@ -12,6 +12,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.fork_report import fork_facts
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
 from ramet.model.upstream import Following
@@ -136,13 +137,16 @@ def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) 
     return len(tx.execute(sa.select(service.c.id).where(fork).limit(most)).all())
 
 
-def ends_of_forks_of_now(tx: sa.Connection, service_id: str, pg_major: int) -> list[tuple[int, str]]:
+def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, str]]:
     """Return timeline and LSN that the latest forks of a service as of now hold all of, deleted ones among them.
 
-    Those of another major version say nothing: an upgrade begins a new cluster.
+    Those of before its upgrade say nothing: that has begun a new cluster, as soon as clients could be let in.
     """
+    own = (operation.c.subject == service_id) & (operation.c.procedure == ProcedureName.UPGRADE.value)
+    opened = operation.c.state["is_open"].as_boolean()
+    last = sa.select(sa.func.max(operation.c.finished_at)).where(own, opened).scalar_subquery()
     fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
-    fork &= service.c.pg_major == pg_major
+    fork &= last.is_(None) | (service.c.ready_at > last)
     query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None), service.c.unclaimed.is_(False))
     reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
     captures = [fork_facts(report).capture for report in reports if report]
