@@ -105,9 +105,7 @@ def test_a_client_that_comes_at_the_last_moment_wins(world: World) -> None:
     assert (found.asleep, status_of(found)) == (False, Status.READY)
 
 
-def test_an_endpoint_that_was_opened_as_its_service_was_deleted_is_closed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_no_service_needs_is_closed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, deleted, changed = new(world), new(world), new(world)
     keep = world.backend.endpoints.keep
 
@@ -126,6 +124,11 @@ def test_an_endpoint_that_was_opened_as_its_service_was_deleted_is_closed(
     world.worker.run_until_idle()
     world.backend.asleep[changed.id] = False
     world.backend.asleep["norow12345"] = False  # of a store that was restored from a backup
+    attend(world, monkeypatch)
+    assert set(world.backend.endpoints.list_open()) == {kept.id, changed.id, "norow12345"}  # its server may need it
+    world.backend.crash(changed.id)
+    with world.store.write() as tx:
+        rows.update_service(tx, changed.id, down_reason="Its port is in use.")
     attend(world, monkeypatch)
     assert set(world.backend.endpoints.list_open()) == {kept.id, "norow12345"}
 

@@ -89,10 +89,13 @@ class Waking:
     def _close(self, others: Sequence[Service]) -> None:
         """Close the endpoints of services that may not sleep: one was opened again just as its service was deleted.
 
-        Not of a service that an operation works on, which may be about to open or close its endpoint itself.
+        Not of a service that an operation works on, which may be about to open or close its endpoint itself. Nor of one
+        that is READY: where the store was restored from a backup of a time when it was always awake, its server listens
+        on another port, and clients reach it through the endpoint alone.
         """
         for service in others:
-            if service.deleted_at is not None or service.failed_at is not None or service.activity is None:
+            is_idle = service.activity is None and status_of(service) is not Status.READY
+            if service.deleted_at is not None or service.failed_at is not None or is_idle:
                 with self._faults.contained(service.id):
                     self.plane.backend.endpoints.close(service.id)
 
