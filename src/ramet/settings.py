@@ -136,7 +136,7 @@ _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 class Settings:
     """Everything that can be set: its type, how it is written, its meaning, and its default."""
 
-    data_dir: Annotated[Path, _DIRECTORY, "data directory; back this up"]
+    data_dir: Annotated[Path, _DIRECTORY, "data directory; back this up, and copy its files only after 'ramet down'"]
     host: Annotated[str, _HOST_NAME, "address that HTTP listens on"] = "127.0.0.1"
     port: Annotated[int, _number(0, 65535), "port of HTTP; 0 picks a free one"] = 8080
     http_connections: Annotated[int, _number(10, 1_000_000), "largest number of open HTTP connections"] = 2000
