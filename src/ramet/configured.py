@@ -175,6 +175,16 @@ def recovery_key(settings: Settings) -> "RecoveryKey":
     return ensure_key(settings.data_dir / "secrets")
 
 
+def printed_recovery_key(settings: Settings) -> tuple["RecoveryKey", Path]:
+    """Return the key to keep elsewhere, with its file. Raises Invalid for another key than that of the archive."""
+    from ramet.recovery.sealed import KEY_FILE, demand_used
+
+    directory = settings.data_dir / "secrets"
+    path = settings.archive_key_file or directory / KEY_FILE
+    demand_used(directory, path)
+    return recovery_key(settings), path
+
+
 def installation_of(settings: Settings) -> str:
     """Return the identifier of this installation as the writer of an archive; made once."""
     from ramet.backends.local.off_host.archive import installation_id

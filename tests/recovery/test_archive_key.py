@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from ramet.cli.commands import cli
 from ramet.configured import open_store
-from ramet.errors import NotFound
-from ramet.recovery.sealed import ensure_key
+from ramet.errors import Invalid, NotFound
+from ramet.recovery.sealed import ensure_key, note_use
 from ramet.settings import load_settings, make_data_dir
 
 
@@ -38,3 +38,23 @@ def test_a_directory_without_ramet_gets_no_key(tmp_path: Path) -> None:
     refused = CliRunner().invoke(cli, ["archive", "key", "--data", str(tmp_path)])
     assert isinstance(refused.exception, NotFound)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_key_is_made_or_printed_where_the_catalogue_has_another_one(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running Ramet has RAMET_ARCHIVE_KEY_FILE in the file of its unit, and this shell has not."""
+    own = ensure_key(tmp_path / "own")
+    note_use(data_dir / "secrets", own)
+    command = ["archive", "key", "--data", str(data_dir)]
+    refused = CliRunner().invoke(cli, command)
+    assert isinstance(refused.exception, Invalid)
+    assert (refused.exception.code, refused.stdout) == ("WRONG_ARCHIVE_KEY", "")
+    assert own.key_id in refused.exception.message
+    assert "RAMET_ARCHIVE_KEY_FILE" in (refused.exception.details or "")
+    assert not (data_dir / "secrets" / "archive.key").exists()
+
+    left = ensure_key(data_dir / "secrets")
+    assert left.secret.reveal() not in CliRunner().invoke(cli, command).stdout
+    monkeypatch.setenv("RAMET_ARCHIVE_KEY_FILE", str(tmp_path / "own" / "archive.key"))
+    assert CliRunner().invoke(cli, command).stdout.strip() == own.secret.reveal()

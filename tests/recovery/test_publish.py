@@ -16,7 +16,7 @@ from ramet.control.requests import CreateRequest
 from ramet.errors import Invalid
 from ramet.recovery.catalogue import Secrets
 from ramet.recovery.publish import PublishCatalogue
-from ramet.recovery.sealed import RecoveryKey, ensure_key, read_key
+from ramet.recovery.sealed import RecoveryKey, demand_used, ensure_key, read_key
 from ramet.recovery.versions import read_catalogues, write_catalogue
 from ramet.store import services as rows
 from tests.worlds import World
@@ -64,6 +64,19 @@ def test_no_secret_is_readable_in_the_object_store(world: World, duty: PublishCa
         assert secret not in stored
     assert duty.key.secret.reveal().encode() not in stored
     assert duty.key.secret.reveal() not in repr(duty)
+
+
+def test_the_key_that_a_catalogue_was_written_with_is_known_on_the_host(
+    world: World, duty: PublishCatalogue, secrets: Path, tmp_path: Path
+) -> None:
+    kept, other = tmp_path / "kept" / "archive.key", tmp_path / "other" / "archive.key"
+    changed = replace(duty, key=ensure_key(other.parent))
+    demand_used(secrets, other)  # nothing was written yet
+    for written, used, unused in ((duty, kept, other), (changed, other, kept), (duty, kept, other)):
+        replace(written, _written=None).publish()
+        demand_used(secrets, used)
+        with pytest.raises(Invalid, match="is encrypted with"):
+            demand_used(secrets, unused)
 
 
 def test_a_version_is_written_only_when_something_changed(world: World, duty: PublishCatalogue, bucket: Bucket) -> None:

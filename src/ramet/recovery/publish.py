@@ -12,7 +12,7 @@ from ramet.control.plane import utc_now
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.recovery.catalogue import Catalogue
 from ramet.recovery.collect import Content, collect
-from ramet.recovery.sealed import RecoveryKey
+from ramet.recovery.sealed import RecoveryKey, note_use
 from ramet.recovery.versions import read_catalogues, write_catalogue
 from ramet.store.database import Store
 
@@ -46,6 +46,7 @@ class PublishCatalogue:
                 _log.warning("the catalogue of the archive is not up to date: %s", error)
             self._problem = str(error)
             return
+        note_use(self.secrets_directory, self.key)
         self._written, self._problem = content, ""
 
     def _catalogue(self, content: Content) -> Catalogue:

@@ -12,11 +12,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ramet.errors import Invalid
-from ramet.machine.secret_files import kept_secret
+from ramet.machine.secret_files import kept_secret, replace_secret
 from ramet.model.passwords import Secret
 from ramet.recovery.catalogue import Sealed, Secrets
 
 KEY_FILE = "archive.key"
+_USED = "archive.key-id"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 
@@ -84,3 +85,23 @@ def ensure_key(directory: Path) -> RecoveryKey:
     path = directory / KEY_FILE
     kept_secret(path, lambda: base64.urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)).rstrip(b"=") + b"\n")
     return read_key(path)
+
+
+def note_use(directory: Path, key: RecoveryKey) -> None:
+    """Record in the directory of secrets of an installation which key its catalogue is encrypted with."""
+    replace_secret(directory / _USED, key.key_id.encode())
+
+
+def demand_used(directory: Path, path: Path) -> None:
+    """Raise Invalid unless a file has the key that the catalogue is encrypted with, where there is a catalogue."""
+    if not (directory / _USED).exists():
+        return
+    used = (directory / _USED).read_text()
+    found = read_key(path).key_id if path.exists() else "none"
+    if found != used:
+        raise Invalid(
+            "WRONG_ARCHIVE_KEY",
+            f"The catalogue of the archive is encrypted with the recovery key {used}, and {path} has {found}",
+            "Set RAMET_ARCHIVE_KEY_FILE as it is for the running Ramet, for example with"
+            " 'set -a; . /etc/ramet/ramet.env'. After a change of the key, start Ramet first.",
+        )
