@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ramet.errors import Invalid
+from ramet.errors import Invalid, WrongState
 from ramet.machine.secret_files import kept_secret
 from ramet.settings import Settings
 
@@ -29,22 +29,26 @@ if TYPE_CHECKING:
 
 _GIB = 1024**3
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
+_ON_POSTGRESQL = "store-on-postgresql"
 
 
 def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     """Open the store that the settings name. Only a process that serves it `migrates` it.
 
-    Raises WrongState for a store on PostgreSQL that another data directory uses.
+    Raises WrongState for a store on PostgreSQL that another data directory uses, and as `has_store` does.
     """
     from ramet.audit.recorder import AuditRecorder
     from ramet.model.audit import chain_key
     from ramet.store.database import Store
     from ramet.store.installation import check, claim
 
+    _demand_same_kind(settings)
     store = Store.open(settings.store_url(), migrates=migrates)
     if store.is_postgresql:
         try:
             (claim if migrates else check)(store, _digest_of(root_key(settings)))
+            if migrates:
+                kept_secret(settings.data_dir / _ON_POSTGRESQL, lambda: b"RAMET_DATABASE_URL names the store.\n")
         except BaseException:
             store.close()
             raise
@@ -52,8 +56,32 @@ def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     return store
 
 
+def _demand_same_kind(settings: Settings) -> None:
+    """Raise WrongState for a SQLite file where the store is on PostgreSQL.
+
+    A shell lacks the variables that a service of systemd has: an earlier file would be taken for the store, and every
+    service for one that nothing knows.
+    """
+    mark = settings.data_dir / _ON_POSTGRESQL
+    if mark.exists() and not _is_postgresql(settings):
+        raise WrongState(
+            "STORE_ON_POSTGRESQL",
+            f"The store of {settings.data_dir} is on PostgreSQL, and the settings name {settings.store_url()}",
+            "Set RAMET_DATABASE_URL as it is for the running Ramet, for example with 'set -a; . /etc/ramet/ramet.env'."
+            f" To change to SQLite, stop Ramet and remove {mark}.",
+        )
+
+
+def _is_postgresql(settings: Settings) -> bool:
+    return settings.store_url().startswith("postgresql")
+
+
 def has_store(settings: Settings) -> bool:
-    """Tell whether there is a store to open; opening it would make a new file otherwise."""
+    """Tell whether there is a store to open; opening it would make a new file otherwise.
+
+    Raises WrongState where the settings name a SQLite file, and the store is on PostgreSQL.
+    """
+    _demand_same_kind(settings)
     return bool(settings.database_url) or (settings.data_dir / "ramet.db").exists()
 
 
@@ -61,8 +89,7 @@ def is_store_used(settings: Settings) -> bool:
     """Tell whether the store that the settings name has been used. Raises Unavailable when it cannot be reached."""
     from ramet.store.database import is_empty
 
-    is_postgresql = (settings.database_url or "").startswith("postgresql")
-    return not is_empty(settings.store_url()) if is_postgresql else has_store(settings)
+    return not is_empty(settings.store_url()) if _is_postgresql(settings) else has_store(settings)
 
 
 def back_up_store(settings: Settings, target: Path) -> bool:

@@ -4,7 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ramet.cli.commands import cli
 from ramet.configured import is_store_used, open_store
 from ramet.errors import WrongState
 from ramet.settings import load_settings, make_data_dir
@@ -61,3 +63,39 @@ def test_a_database_is_used_once_a_store_was_opened_there(postgresql_url: str, t
 def test_a_file_that_is_named_as_the_store_counts_as_used(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/other.db"
     assert is_store_used(load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path / "new"))
+
+
+def test_an_earlier_file_is_not_taken_for_the_store_by_a_shell_that_does_not_name_it(
+    postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = tmp_path / "data"
+    sqlite = load_settings({}, data_dir=data_dir)
+    make_data_dir(data_dir)
+    open_store(sqlite).close()  # of an early 'ramet up'
+    (data_dir / "pool.json").write_text("{}")
+    opened(postgresql_url, data_dir)
+    opened(postgresql_url, data_dir)
+
+    monkeypatch.delenv("RAMET_DATABASE_URL", raising=False)
+    backup = tmp_path / "backup"
+    for command in (["doctor", "--leftovers", "--clean", "--yes"], ["backup", str(backup)], ["archive", "key"]):
+        refused = CliRunner().invoke(cli, [*command, "--data", str(data_dir)]).exception
+        assert isinstance(refused, WrongState)
+        assert refused.code == "STORE_ON_POSTGRESQL"
+        assert "RAMET_DATABASE_URL" in (refused.details or "")
+    assert not backup.exists()
+    for used in (open_store, is_store_used):
+        with pytest.raises(WrongState, match="is on PostgreSQL") as caught:
+            used(sqlite)
+    (mark,) = data_dir.glob("store-on-*")
+    assert f"remove {mark}." in (caught.value.details or "")
+
+    mark.unlink()
+    open_store(sqlite).close()
+
+
+def test_a_data_directory_that_is_refused_a_store_may_have_another_one(postgresql_url: str, tmp_path: Path) -> None:
+    opened(postgresql_url, tmp_path / "one")
+    with pytest.raises(WrongState):
+        opened(postgresql_url, tmp_path / "two")
+    open_store(load_settings({}, data_dir=tmp_path / "two")).close()
