@@ -1,19 +1,19 @@
 """The actions for GitHub and the template for GitLab, without a database; tests/kits/test_page.py runs all."""
 
-import re
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import ramet
 from ramet.model.labels import LONGEST_VALUE
 from ramet.model.names import NAME_LIMIT
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
-from tests.kits.runners import ROOT, GitHubRunner, action, resolved
+from tests.kits.runners import ROOT, GitHubRunner, action, gitlab_script, resolved
 
 _ACTIONS = ("fork", "report", "delete")
 
@@ -31,15 +31,40 @@ def test_no_text_of_a_pull_request_becomes_part_of_a_script(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _ACTIONS)
-def test_nothing_is_used_that_is_not_pinned(name: str) -> None:
+def test_no_other_action_is_used(name: str) -> None:
     assert [step for step in _steps(name) if "uses" in step] == []
-    package = action(name)["inputs"].get("package", {"default": f"ramet=={ramet.__version__}"})
-    assert package["default"] == f"ramet=={ramet.__version__}"
 
 
-def test_the_template_for_gitlab_is_pinned_as_well() -> None:
-    text = (ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text()
-    assert re.findall(r"RAMET_PACKAGE: (.*)", text) == [f"ramet=={ramet.__version__}"]
+@pytest.mark.parametrize("name", ["fork", "delete"])
+def test_an_action_installs_the_commit_that_it_is_of(name: str, tmp_path: Path) -> None:
+    """No package of the name is on PyPI: whoever registered it would run code in jobs that have the key."""
+    assert action(name)["inputs"]["package"]["default"] == ""
+    place = {"GITHUB_ACTION_PATH": str(ROOT / "github" / name)}
+    script = _steps(name)[0]["run"]
+    checkout = Path(_installed(script, {**place, "RAMET_PACKAGE": ""}, tmp_path))
+    assert checkout.resolve() == ROOT.parent
+    assert 'name = "ramet"' in (checkout / "pyproject.toml").read_text()
+    assert _installed(script, {**place, "RAMET_PACKAGE": "ramet @ file:///own"}, tmp_path) == "ramet @ file:///own"
+
+
+@pytest.mark.parametrize("job", ["ramet-fork", ".ramet-database", "ramet-report", "ramet-delete"])
+def test_a_job_of_gitlab_installs_what_the_project_names_and_nothing_else(job: str, tmp_path: Path) -> None:
+    script = gitlab_script(job).splitlines()[0]
+    package = "git+https://example.com/owner/ramet@0123456789"
+    assert _installed(script, {"RAMET_PACKAGE": package}, tmp_path) == package
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        _installed(script, {}, tmp_path)
+    assert "RAMET_PACKAGE: must name the commit of Ramet to install" in failed.value.stderr
+
+
+def _installed(script: str, variables: Mapping[str, str], folder: Path) -> str:
+    """Return what a script has pip install on a machine without the command ramet."""
+    python = folder / "python3"
+    python.write_text('#!/bin/sh\nfor word; do :; done; echo "$word"\n')
+    python.chmod(0o755)
+    environ = {"PATH": str(folder), **variables}
+    done = subprocess.run(["/bin/bash", "-ec", script], env=environ, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_a_pull_request_has_one_fork_until_it_is_closed(terminal: Terminal, world: World, tmp_path: Any) -> None:
