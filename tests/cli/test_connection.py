@@ -83,7 +83,7 @@ def test_a_dump_is_printed_byte_for_byte(
 def writing(seen: list[Mapping[str, str]]) -> Any:
     """Return what writes SCRIPT in place of pg_dump, and keeps the environment that pg_dump would have."""
 
-    def dump(_: Path, __: str, directory: Path, ___: Sequence[str], environ: Mapping[str, str]) -> Path:
+    def dump(_: Path, __: str, directory: Path, ___: Sequence[str], environ: Mapping[str, str], ____: int) -> Path:
         seen.append(environ)
         (directory / "script").write_bytes(SCRIPT)
         return directory / "script"

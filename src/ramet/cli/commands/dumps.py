@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -18,6 +18,7 @@ from ramet.cli.ui.options import FILE, service_command
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
 from ramet.errors import Failed
+from ramet.machine.installation import SUPPORTED_MAJORS
 
 # What the platform has put into the database; other servers have no use for it.
 _OUR_SCHEMA = "timescale_functions"
@@ -27,6 +28,9 @@ _OURS = re.compile(
 )
 _PORTABLE = ("--no-owner", "--no-privileges", "--no-tablespaces", "--no-security-labels", "--no-subscriptions")
 _STANDARD_OUTPUT = Path("-")
+# Programs from 17 on begin a script with it, for whatever server.
+_TIMEOUT, _TIMEOUT_SINCE = b"SET transaction_timeout = 0;\n", 17
+_AFTER_TIMEOUTS = b"SET client_encoding"
 _POLICY = re.compile(r"^\d+; \d+ \d+ POLICY ")
 _IDENTIFIER = rb'(?:"(?:[^"]|"")+"|[^\s",.();]+)'
 _NAME = re.compile(_IDENTIFIER)
@@ -57,12 +61,13 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
       ramet db dump shop | psql postgresql://me@elsewhere/shop
     """
     endpoint = endpoint_of(client, service)
-    programs = find_dump_programs(needs_tls=speaks_tls(endpoint))
+    major = service.metadata.pg_major
+    programs = find_dump_programs(major, needs_tls=speaks_tls(endpoint))
     environ = libpq_environ(password_variables(endpoint))
     directory = None if file == _STANDARD_OUTPUT else file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name:
         content = ["--schema-only", "--no-publications"] if schema_only else ["-b"]
-        written = _dump(programs, connection_string(endpoint), Path(name), content, environ)
+        written = _dump(programs, connection_string(endpoint), Path(name), content, environ, major)
         if directory is not None:
             written.replace(file)
             return
@@ -70,28 +75,43 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
             shutil.copyfileobj(script, sys.stdout.buffer)
 
 
-def find_dump_programs(*, needs_tls: bool) -> Path:
-    """Return the directory of pg_dump and pg_restore: of the newest server here, else those in PATH.
+def find_dump_programs(major: int | None, *, needs_tls: bool) -> Path:
+    """Return the directory of pg_dump and pg_restore for a server: of its major version, else of the next one here.
 
-    Raises Failed if there are none, or none with TLS for an endpoint that requires it.
+    Those in PATH count where no server has them. Older ones cannot dump, and newer ones write what only newer servers
+    load. Raises Failed if there are none, or none with TLS for an endpoint that requires it.
     """
     there = [one for one in known_installations() if _has_both(one.bin)]
-    usable = sorted((one for one in there if one.has_tls or not needs_tls), key=lambda one: (one.major, one.minor))
+    wanted = major or max((one.major for one in there), default=SUPPORTED_MAJORS[0])
+    recent = [one for one in there if one.major >= wanted]
+    usable = [one for one in recent if one.has_tls or not needs_tls]
     if usable:
-        return usable[-1].bin
+        return min(usable, key=lambda one: (one.major, -one.minor)).bin
     in_path = Path(shutil.which("pg_dump") or "pg_dump").parent
     if _has_both(in_path) and in_path not in [one.bin for one in there]:
         return in_path
-    lacking = "has no TLS, and the endpoint requires it" if there else "is not installed on this host"
-    raise Failed("NO_PG_DUMP", f"pg_dump {lacking}", "Install it (Debian: postgresql-client).")
+    lacking = "has no TLS, and the endpoint requires it" if recent else "is not installed on this host"
+    raise Failed(
+        "NO_PG_DUMP", f"pg_dump of PostgreSQL {wanted} or newer {lacking}", "Install it (Debian: postgresql-client)."
+    )
 
 
 def _has_both(directory: Path) -> bool:
     return all(os.access(directory / name, os.X_OK) for name in ("pg_dump", "pg_restore"))
 
 
-def _dump(programs: Path, uri: str, directory: Path, content: Sequence[str], environ: Mapping[str, str]) -> Path:
-    """Dump a database into a directory; return the script. What is not the tenant's is left out by pg_restore."""
+def _dump(
+    programs: Path,
+    uri: str,
+    directory: Path,
+    content: Sequence[str],
+    environ: Mapping[str, str],
+    major: int | None,
+) -> Path:
+    """Dump the database of a server of a version into a directory; return the script.
+
+    What is not the tenant's is left out by pg_restore, and a setting that servers of that version do not know here.
+    """
     archive, contents, script = (directory / name for name in ("archive", "contents", "script"))
     options = [*content, "--format=custom", "--compress=1", f"--exclude-schema={_OUR_SCHEMA}", *_PORTABLE]
     _run([str(programs / "pg_dump"), *options, "--file", str(archive), uri], environ)
@@ -103,8 +123,19 @@ def _dump(programs: Path, uri: str, directory: Path, content: Sequence[str], env
             text = _restored(programs, archive, policies, environ, directory / "policies")
             written.write(roles_of_policies(text.read_bytes()))
         with _restored(programs, archive, kept, environ, directory / "rest").open("rb") as rest:
+            if major is not None and major < _TIMEOUT_SINCE:
+                written.writelines(_head_without_timeout(rest))
             shutil.copyfileobj(rest, written)
     return script
+
+
+def _head_without_timeout(script: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the first lines of a script, up to those after the time-outs, without one that is new in 17."""
+    for line in script:
+        if line != _TIMEOUT:
+            yield line
+        if line.startswith(_AFTER_TIMEOUTS):
+            return
 
 
 def _restored(programs: Path, archive: Path, entries: Sequence[str], environ: Mapping[str, str], script: Path) -> Path:
