@@ -28,6 +28,8 @@ INSERT INTO customers (name) SELECT 'customer ' || n FROM generate_series(1, 200
 INSERT INTO "Odd name" (customer, amount) SELECT n, n * 1.5 FROM generate_series(1, 200) n;
 INSERT INTO events SELECT '2026-03-01'::date + n, 'note ' || n FROM generate_series(1, 100) n;
 INSERT INTO without_key VALUES (1);
+CREATE UNLOGGED TABLE cache AS SELECT 1 AS n;
+CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS n FROM customers;
 """
 _CHANGES = """
 INSERT INTO customers (name) SELECT 'later ' || n FROM generate_series(1, 50) n;
@@ -99,17 +101,21 @@ def test_a_dump_brings_the_service_to_another_server(shop: Shop, target: Source)
         shop.type(command)
     with shop.connect() as inside, target.connect() as outside:
         assert rows_of(outside) == rows_of(inside)
+        assert [outside.execute(query).fetchall() for query in ("TABLE cache", "TABLE totals")] == [[(1,)], [(200,)]]
 
 
 def test_a_publication_brings_it_there_while_it_is_written(shop: Shop, target: Source) -> None:
     level, keys, schema, publish, subscribe, copied, stop, caught_up, sequences, back = commands()[1:]
     shop.type(level)
     assert "without_key" in shop.type(keys)
-    for command in (schema, publish, subscribe):
+    for command in (schema, publish):
         shop.type(command)
+    assert "already exists" in shop.refused(publish)
+    assert shop.type(copied).strip() == "f"
+    shop.type(subscribe)
     with shop.connect() as inside:
         inside.execute(_CHANGES.encode())
-    eventually(lambda: shop.type(copied).strip() == "0", "the copy", 0.5)
+    eventually(lambda: shop.type(copied).strip() == "t", "the copy", 0.5)
     assert "move_out" in shop.type("ramet service replication shop")
     with shop.connect() as inside:
         inside.execute(_CHANGES.replace("11-11", "11-12").encode())
@@ -122,6 +128,11 @@ def test_a_publication_brings_it_there_while_it_is_written(shop: Shop, target: S
     shop.type(sequences)
     with shop.connect() as inside, target.connect() as outside:
         assert rows_of(outside) == rows_of(inside)
+        assert outside.execute("TABLE cache").fetchall() == []
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+            outside.execute("TABLE totals")
+        outside.execute("REFRESH MATERIALIZED VIEW totals")
+        assert outside.execute("TABLE totals").fetchall() == [(300,)]
         outside.execute("INSERT INTO customers (name) VALUES ('the first one outside')")
         outside.execute('INSERT INTO "Odd name" (customer, amount) VALUES (1, 1)')
     shop.type(back)
