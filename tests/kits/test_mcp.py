@@ -262,6 +262,17 @@ def test_a_page_of_another_site_is_refused(address: str, key: str) -> None:
     assert httpx.post(address, json={}, headers=headers, trust_env=False).status_code == 421
 
 
+def test_a_proxy_as_the_page_has_it_is_let_in(address: str, key: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+    hosts = re.findall(r"^ +(?:proxy_set_header|header_up) Host ([^\s;]+);?$", page, re.MULTILINE)
+    assert len(hosts) == 2
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accepts = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    for host in hosts:
+        answer = httpx.post(address, json=call, headers={**accepts, "Host": host}, trust_env=False)
+        assert (answer.status_code, "list_services" in answer.text) == (200, True)
+
+
 def test_keys_are_told_apart_and_forgotten_at_last(world: World, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ramet.kits.mcp.callers._MOST_CALLERS", 1)
     callers = CallersByKey(world.base_url, "")
