@@ -62,7 +62,7 @@ class Services(Connection):
         return self.call("POST", self.path(service_id, "stop"), Service)
 
     def delete_service(self, service_id: str) -> None:
-        """Delete a service with its snapshots and its archive."""
+        """Delete a service with its snapshots and its local archive; what the off-host one has expires there."""
         self.send("DELETE", self.path(service_id))
 
     def rename_service(self, service_id: str, name: str) -> Service:

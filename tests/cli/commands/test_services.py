@@ -10,6 +10,8 @@ import yaml
 from ramet.backends.interface.values import Server
 from ramet.client.http_connection import Answer
 from ramet.client.transport import HttpTransport
+from ramet.control.plane import utc_now
+from ramet.store import services as rows
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -190,6 +192,18 @@ def test_delete_asks_for_confirmation(terminal: Terminal) -> None:
     assert (unanswered.code, unanswered.err.endswith("Nobody has answered: use --yes.\n")) == (3, True)
     assert terminal.ramet("service", "delete", "asked", typed="y\n").code == 0
     assert terminal.ramet("service", "get", "asked").code == 6
+
+
+def test_delete_says_what_stays_where_the_service_is_archived(terminal: Terminal, world: World) -> None:
+    stays, store = "What the off-host archive has stays there until it expires.", world.runtime.store
+    shown = " ".join(terminal.ramet("service", "delete", "--help").out.split())
+    assert "stays there until it expires (RAMET_ARCHIVE_DAYS)" in shown
+    made = terminal.made("service", "create", "safe", "--environment", "PROD")
+    assert stays not in terminal.ramet("service", "delete", "safe", typed="\n").err
+    with store.write() as tx:
+        rows.update_service(tx, made["service_id"], archived_until=utc_now())
+    assert f"? {stays} Type the name" in terminal.ramet("service", "delete", "safe", typed="\n").err
+    assert terminal.ramet("service", "delete", "safe", typed="safe\n").code == 0
 
 
 def test_delete_removes_the_saved_password(terminal: Terminal) -> None:

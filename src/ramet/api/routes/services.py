@@ -152,7 +152,10 @@ def _seen(plane: Plane, service: model.Service, headers: Mapping[str, str] | Non
 
 @accept_deletion("/{service_id:str}", operation_id="deleteService", summary="Delete a service")
 def delete_service(at: ServicePath) -> Response[None]:
-    """Accept the deletion of a service with its snapshots and its archive. Its forks are not affected."""
+    """Accept the deletion of a service with its snapshots and its local archive. Its forks are not affected.
+
+    What the off-host archive has of it stays there until it expires, and can be forked.
+    """
     services.delete_service(*at)
     return empty(202)
 

@@ -19,6 +19,7 @@ from ramet.errors import WrongState
 from ramet.model.status import Status
 
 _WATCH_SECONDS = 2.0
+_STAYS = "What the off-host archive has stays there until it expires."
 _SORTED_BY: Mapping[str, Callable[[Service], Any]] = {
     "name": lambda one: one.name,
     "status": lambda one: one.status,
@@ -154,8 +155,9 @@ def wait_for_service(client: Client, service: Service, timeout: float, output: s
 def delete_services(
     client: Client, services: tuple[str, ...], labels: tuple[str, ...], confirmation: Confirmation, waiting: Waiting
 ) -> None:
-    """Delete services with their snapshots and their WAL archives. Their forks are not affected.
+    """Delete services with their snapshots and their local WAL archives. Their forks are not affected.
 
+    What the off-host archive has of them stays there until it expires (RAMET_ARCHIVE_DAYS), and can be forked.
     They are named by id or by name, or by labels: then all services that have every label. None is deleted unless all
     are confirmed and none is protected.
 
@@ -176,7 +178,8 @@ def delete_services(
     for service in chosen:
         _check_unprotected(service)
     for service in chosen:
-        confirmation.ask(service, "Permanently delete", "Nothing was deleted.")
+        remark = "" if service.metadata.archived_until is None else _STAYS
+        confirmation.ask(service, "Permanently delete", "Nothing was deleted.", remark)
     for service in chosen:
         client.delete_service(service.service_id)
         forget_password(service.endpoint)

@@ -20,10 +20,10 @@ class Confirmation:
     yes: bool
     confirmed: str | None
 
-    def ask(self, service: Service, doing: str, otherwise: str) -> None:
+    def ask(self, service: Service, doing: str, otherwise: str, remark: str = "") -> None:
         """Ask whether to do something to a service unless an option says so; `doing` begins the question, as 'Delete'.
 
-        Raises UsageError, or Exit if the answer is no: `otherwise` is said then.
+        A `remark` follows it. Raises UsageError, or Exit if the answer is no: `otherwise` is said then.
         """
         is_prod = service.metadata.environment == Environment.PROD
         if self.confirmed is not None:
@@ -37,13 +37,13 @@ class Confirmation:
         if self.yes:
             message = f"{service.name} is a PROD service: use --confirm {service.name!r} instead of --yes."
             raise click.UsageError(message)
-        what = f"{service.name} ({service.service_id}, {service.metadata.environment})"
+        what = f"{service.name} ({service.service_id}, {service.metadata.environment})?{remark and ' '}{remark}"
         with answered(f"use --confirm {service.name!r}." if is_prod else "use --yes."):
             if is_prod:
-                typed = click.prompt(f"{doing} {what}? Type the name of the service", default="", err=True)
+                typed = click.prompt(f"{doing} {what} Type the name of the service", default="", err=True)
                 is_confirmed = typed == service.name
             else:
-                is_confirmed = click.confirm(f"{doing} {what}?", err=True)
+                is_confirmed = click.confirm(f"{doing} {what}", err=True)
         if not is_confirmed:
             say(otherwise)
             raise click.exceptions.Exit(1)

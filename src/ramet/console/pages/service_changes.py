@@ -319,8 +319,8 @@ CHANGES: Mapping[str, Change[Service]] = {
         "deleteService",
         "Delete",
         "Delete permanently",
-        "Deletes the service's data, snapshots, archived WAL and read replicas. Forks of it are kept."
-        " This cannot be undone.",
+        "Deletes the service's data, snapshots, local WAL archive and read replicas. Forks of it are kept."
+        " This cannot be undone. What the off-host archive has of it stays there until it expires.",
         services.delete_service,
         disruptive=True,
         final=True,
