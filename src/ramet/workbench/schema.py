@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import LiteralString
 
 import psycopg
@@ -11,6 +12,9 @@ from ramet.errors import TooLarge
 
 MOST_PARTS = 50_000
 _CONTEXT_LINES = 2
+_MOST_LINES = 2_000  # of one side: to find what differs takes time that grows with the square of it
+_MOST_CHARACTERS = 1_000_000  # of all differences together
+_CHARACTERS_OF_LINE = 40  # that a page adds to each
 _OURS: LiteralString = """
 WITH space AS MATERIALIZED (
     SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
@@ -130,7 +134,10 @@ Schema = Mapping[Name, str]
 
 @dataclass(frozen=True)
 class Difference:
-    """A part of an object that only one of two schemas has, or that differs; `lines` are those of a unified diff."""
+    """A part of an object that only one of two schemas has, or that differs; `lines` are those of a unified diff.
+
+    Of one that is too long to be shown there are only `unshown_lines`, the number of lines of its longer side.
+    """
 
     verb: str
     kind: str
@@ -138,6 +145,7 @@ class Difference:
     before: str = ""
     after: str = ""
     lines: Sequence[str] = ()
+    unshown_lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -170,17 +178,31 @@ def lines_of(schema: Schema) -> Iterator[str]:
         yield from (f"    {line}" for line in text.splitlines())
 
 
-def compare(before: Schema, after: Schema) -> list[Changed]:
-    """Return the objects that differ, in order of kind and name."""
-    objects = sorted({name[:2] for name in (*before, *after) if before.get(name) != after.get(name)})
-    names: dict[tuple[str, str], list[Name]] = {one: [] for one in objects}
-    for name in sorted({*before, *after}):
-        if name[:2] in names and before.get(name) != after.get(name):
-            names[name[:2]].append(name)
-    return [_changed(before, after, one, parts) for one, parts in names.items()]
+def compare(before: Schema, after: Schema, most: int) -> tuple[list[Changed], int]:
+    """Return up to `most` objects that differ, in order of kind and name, and how many more there are."""
+    differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    objects = [(of, list(names)) for of, names in groupby(differing, key=lambda name: name[:2])]
+    space = _Space()
+    return [_changed(before, after, of, names, space) for of, names in objects[:most]], len(objects[most:])
 
 
-def _changed(before: Schema, after: Schema, of: tuple[str, str], names: Sequence[Name]) -> Changed:
+@dataclass
+class _Space:
+    """How much text is left to be shown."""
+
+    characters: int = _MOST_CHARACTERS
+
+    def take(self, *sides: str) -> bool:
+        """Tell whether the sides of a difference can be shown, whose text is not left then."""
+        lines = [len(side.splitlines()) for side in sides]
+        size = sum(map(len, sides)) + _CHARACTERS_OF_LINE * sum(lines)
+        if max(lines) > _MOST_LINES or size > self.characters:
+            return False
+        self.characters -= size
+        return True
+
+
+def _changed(before: Schema, after: Schema, of: tuple[str, str], names: Sequence[Name], space: _Space) -> Changed:
     itself = (*of, "", "")
     verb = "changed"
     if itself not in before:
@@ -189,16 +211,18 @@ def _changed(before: Schema, after: Schema, of: tuple[str, str], names: Sequence
         verb = "removed"
     if verb != "changed" and of[0] in _OF_QUERY:
         names = [one for one in names if one[2] != "column"]
-    return Changed(verb, *of, [_difference(one, before.get(one), after.get(one)) for one in names])
+    return Changed(verb, *of, [_difference(one, before.get(one), after.get(one), space) for one in names])
 
 
-def _difference(name: Name, before: str | None, after: str | None) -> Difference:
+def _difference(name: Name, before: str | None, after: str | None, space: _Space) -> Difference:
     _, of, kind, part = name
-    if before is None or after is None:
-        return Difference("added" if before is None else "removed", kind, part or of, before or "", after or "")
-    if "\n" not in before + after:
-        return Difference("changed", kind, part or of, before, after)
-    return Difference("changed", kind, part or of, before, after, list(_diff(before, after)))
+    verb = "added" if before is None else "removed" if after is None else "changed"
+    old, new = before or "", after or ""
+    if not space.take(old, new):
+        longer = max(len(old.splitlines()), len(new.splitlines()))
+        return Difference(verb, kind, part or of, unshown_lines=longer)
+    lines = list(_diff(old, new)) if verb == "changed" and "\n" in old + new else ()
+    return Difference(verb, kind, part or of, old, new, lines)
 
 
 def _diff(before: str, after: str) -> Iterator[str]:

@@ -10,11 +10,12 @@ import pytest
 
 from ramet.model.rights import Role
 from ramet.store import services
-from ramet.workbench.schema import Changed, compare, lines_of, read_schema
+from ramet.workbench.schema import Changed, Schema, compare, lines_of, read_schema
 from tests.api.world import JsonObject, World
 from tests.console.sql.world import PARENT, Server, SqlWorld, prepare
 from tests.servers import postgresql
 
+_MANY_LINES = "\n" * 2500
 _EVERYTHING = (
     "CREATE TABLE kept (id int PRIMARY KEY, title text DEFAULT 'x' CHECK (title <> ''), gone int)",
     "CREATE INDEX kept_title ON kept (title)",
@@ -22,6 +23,7 @@ _EVERYTHING = (
     "CREATE VIEW seen AS SELECT id FROM kept",
     "CREATE MATERIALIZED VIEW counted AS SELECT count(*) FROM kept",
     "CREATE FUNCTION twice(n int) RETURNS int LANGUAGE sql AS $$\nSELECT n\n  * 2\n$$",
+    f"CREATE FUNCTION long() RETURNS int LANGUAGE sql AS $${_MANY_LINES}SELECT 1$$",
     "CREATE PROCEDURE nothing() LANGUAGE plpgsql AS $$ BEGIN NULL; END $$",
     "CREATE AGGREGATE total(int) (SFUNC = int4pl, STYPE = int, INITCOND = '0')",
     "CREATE FUNCTION touched() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
@@ -45,6 +47,7 @@ _CHANGES = (
     "CREATE UNIQUE INDEX kept_title ON kept (title)",
     "CREATE OR REPLACE VIEW seen AS SELECT id, fresh FROM kept",
     "CREATE OR REPLACE FUNCTION twice(n int) RETURNS int LANGUAGE sql AS $$\nSELECT n\n  + n\n$$",
+    f"CREATE OR REPLACE FUNCTION long() RETURNS int LANGUAGE sql AS $${_MANY_LINES}SELECT 2$$",
     "ALTER TYPE colour ADD VALUE 'blue'",
     "ALTER SEQUENCE numbers INCREMENT 6",
     "ALTER TABLE kept DISABLE TRIGGER touch",
@@ -81,17 +84,14 @@ def _fork(world: World, shop: JsonObject) -> JsonObject:
 
 
 def _compared(server: Server, database: str) -> list[Changed]:
-    found = []
-    for name in (PARENT, database):
-        url = server.url.rsplit("/", 1)[0] + f"/{name}"
-        with psycopg.connect(url, user="reader", options="-c search_path=pg_catalog") as session:
-            found.append(read_schema(session))
-    return compare(*found)
+    before, after = (_schema(server, name) for name in (PARENT, database))
+    return compare(before, after, 500)[0]
 
 
 def test_what_differs_is_found_and_nothing_else(server: Server) -> None:
     found = {(one.kind, one.name): one for one in _compared(server, "tsdb")}
     assert {name: one.verb for name, one in found.items()} == {
+        ("function", "public.long()"): "changed",
         ("function", "public.twice(n integer)"): "changed",
         ("sequence", "public.numbers"): "changed",
         ("sequence", "public.only_before_id_seq"): "removed",
@@ -121,15 +121,15 @@ def test_what_differs_is_found_and_nothing_else(server: Server) -> None:
 
 def test_every_kind_of_definition_is_read_and_equal_ones_do_not_differ(server: Server) -> None:
     assert _compared(server, "same") == []
-    empty = [replace(one, parts=()) for one in compare({}, _schema(server))]
+    empty = [replace(one, parts=()) for one in _added(server)]
     assert {one.verb for one in empty} == {"added"}
     assert {one.kind for one in empty} == {
         *("aggregate", "domain", "extension", "function", "materialized view", "procedure", "schema", "sequence"),
         *("table", "type", "view"),
     }
-    parts = {part.kind for one in compare({}, _schema(server)) for part in one.parts}
+    parts = {part.kind for one in _added(server) for part in one.parts}
     assert parts == {"", "column", "constraint", "index", "policy", "rule", "trigger"}
-    (view,) = (one for one in compare({}, _schema(server)) if one.kind == "view")
+    (view,) = (one for one in _added(server) if one.kind == "view")
     assert [part.kind for part in view.parts] == [""]
 
 
@@ -150,9 +150,14 @@ def test_the_lines_of_a_schema_name_each_object_and_its_parts(server: Server) ->
     ]
 
 
-def _schema(server: Server) -> dict[tuple[str, str, str, str], str]:
-    with psycopg.connect(f"{server.url.rsplit('/', 1)[0]}/same", options="-c search_path=pg_catalog") as session:
-        return dict(read_schema(session))
+def _added(server: Server) -> list[Changed]:
+    return compare({}, _schema(server), 500)[0]
+
+
+def _schema(server: Server, database: str = "same") -> Schema:
+    url = f"{server.url.rsplit('/', 1)[0]}/{database}"
+    with psycopg.connect(url, user="reader", options="-c search_path=pg_catalog") as session:
+        return read_schema(session)
 
 
 def test_the_page_shows_both_sides_as_text(sql: SqlWorld, world: World, fork: JsonObject) -> None:
@@ -161,6 +166,7 @@ def test_the_page_shows_both_sides_as_text(sql: SqlWorld, world: World, fork: Js
     assert '<span class="minus">-text DEFAULT &#39;x&#39;::text</span>' in page
     assert '<span class="plus">+  + n</span>' in page
     assert "<script>alert" not in page
+    assert re.search(r"this page would be too long: 250\d lines", page)
     shown = html.unescape(re.sub(r"<[^>]+>", " ", page))
     assert re.search(r"Table\s+public\.only_before\s+REMOVED", shown)
     assert "database" in page

@@ -23,7 +23,7 @@ _MOST_SHOWN = 500
 def compare_page(session: SignedIn, service_id: ServiceId, database: FromQuery[str] = DATABASE) -> Response[str]:
     """Compare a database of a fork with the same one of its parent."""
     service = get_service(session.plane, session.project_id, service_id)
-    parent, databases, found, problem, status_code = None, [database], [], "", 200
+    parent, databases, found, left_out, problem, status_code = None, [database], [], 0, "", 200
     try:
         parent = _parent_of(session, service)
         after, own = _read(session, service, database)
@@ -33,7 +33,8 @@ def compare_page(session: SignedIn, service_id: ServiceId, database: FromQuery[s
             raise NoDatabase(service, database, databases)
         found = _whole(own, others)
         if before is not None and after is not None:
-            found += compare(before, after)
+            changed, left_out = compare(before, after, _MOST_SHOWN - len(found))
+            found += changed
     except NoDatabase as error:
         problem, status_code = str(error), 404
     except Error as error:
@@ -45,8 +46,8 @@ def compare_page(session: SignedIn, service_id: ServiceId, database: FromQuery[s
         parent=parent,
         database=database,
         databases=databases,
-        found=found[:_MOST_SHOWN],
-        left_out=max(0, len(found) - _MOST_SHOWN),
+        found=found,
+        left_out=left_out,
         problem=problem,
         status_code=status_code,
     )
