@@ -1,13 +1,15 @@
 """Sessions that cannot be: what is said of an endpoint that does not answer, and of too many sessions."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ramet.control.services import get_service
 from ramet.errors import Exhausted, Unavailable
-from ramet.workbench.sessions import Limits, Place, Workbench
+from ramet.workbench.sessions import Limits, NoDatabase, Place, Workbench
 from tests.api.world import World, open_world
 
 
@@ -27,6 +29,18 @@ def _place(world: World) -> Place:
 def test_an_endpoint_that_does_not_answer_is_named(place: Place) -> None:
     said = rf"shop accepts no session in 'tsdb': localhost:{place.service.port}: Connection refused"
     with pytest.raises(Unavailable, match=said), Workbench().session(place, Limits(1)):
+        pass
+
+
+def test_a_name_that_would_end_the_connection_string_is_none_of_a_database(place: Place) -> None:
+    def connect(**_: Any) -> None:
+        raise AssertionError("it connects without the parameters behind the name")
+
+    workbench = Workbench(connect=connect)  # type: ignore[arg-type]
+    with (
+        pytest.raises(NoDatabase, match=r"no database 'tsdb\\x00'"),
+        workbench.session(replace(place, database="tsdb\0"), Limits(1)),
+    ):
         pass
 
 

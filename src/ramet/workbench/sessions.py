@@ -104,6 +104,8 @@ class Workbench:
     def _open(
         self, place: Place, relay: Relay, limits: Limits, *, writes: bool, context: AdaptContext | None
     ) -> psycopg.Connection:
+        if "\0" in place.database:  # libpq would read no parameter behind it: neither sslmode nor the limits
+            raise NoDatabase(place.service, place.database)
         options = _options(limits, writes=writes)
         try:
             try:
