@@ -38,6 +38,14 @@ def watch(page: Page) -> list[str]:
     return complaints
 
 
+def hide(page: Page) -> None:
+    """Let a page believe that another tab is in front of it: without a window all pages are visible."""
+    page.evaluate(
+        "() => { Object.defineProperty(document, 'hidden', { value: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+
+
 def enter(context: BrowserContext, link: str) -> Page:
     """Open a page that is signed in by a link."""
     page = context.new_page()

@@ -13,10 +13,16 @@ from ramet.control.requests import ForkRequest
 from ramet.model.events import Event, EventType
 from ramet.model.fork import ForkStrategy
 from ramet.store import events, services
-from tests.console.browsers import enter
+from tests.console.browsers import enter, hide
 from tests.console.visitor import Visitor
 from tests.worlds import fork_service
 
+_NOTIFYING = (
+    "window.told = []; document.hasFocus = () => false;"
+    "window.Notification = class { static permission = 'default';"
+    " static async requestPermission() { return this.permission = 'granted'; }"
+    " constructor(text, options) { window.told.push([text, options.body]); } };"
+)
 _NEW = '<span class="tag new">new</span>'
 
 
@@ -120,12 +126,7 @@ def test_keys_that_end_within_a_week_are_told(visitor: Visitor) -> None:
 def test_the_browser_notifies_those_who_ask_for_it(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready()
-    context.add_init_script(
-        "window.told = []; document.hasFocus = () => false;"
-        "window.Notification = class { static permission = 'default';"
-        " static async requestPermission() { return this.permission = 'granted'; }"
-        " constructor(text, options) { window.told.push([text, options.body]); } };"
-    )
+    context.add_init_script(_NOTIFYING)
     page = enter(context, visitor.link)
     page.goto(visitor.origin + "/console/notifications")
     _fails(visitor, shop.id)
@@ -137,3 +138,30 @@ def test_the_browser_notifies_those_who_ask_for_it(visitor: Visitor, context: Br
     eventually(lambda: ["copy is READY", ""] in page.evaluate("told"))
     page.get_by_role("button", name="Stop notifying me").click()
     expect(page.get_by_role("button", name="Notify me in this browser")).to_be_visible()
+
+
+def test_a_page_in_the_background_asks_for_what_is_new(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    shop = visitor.ready()
+    context.add_init_script(_NOTIFYING)
+    page = enter(context, visitor.link)
+    page.clock.install()
+    page.goto(visitor.origin + "/console/notifications")
+    page.get_by_role("button", name="Notify me in this browser").click()
+    expect(page.get_by_role("button", name="Stop notifying me")).to_be_visible()
+    hide(page)
+    _fails(visitor, shop.id)
+    page.clock.run_for(31_000)
+    eventually(lambda: page.evaluate("told") == [["A restore drill of shop failed", "It stopped elsewhere."]])
+
+
+def test_pages_in_the_background_leave_the_connections_of_the_browser_to_others(
+    visitor: Visitor, context: BrowserContext
+) -> None:
+    context.add_init_script("localStorage.setItem('ramet-notify', 'on');")
+    enter(context, visitor.link).close()
+    for _ in range(7):
+        page = context.new_page()
+        with page.expect_response("**/console/events*"):
+            page.goto(visitor.origin + "/console/help")
+        hide(page)

@@ -166,16 +166,9 @@
       if (ids === "*" || wanted === "*" || ids.split(" ").includes(wanted)) window.htmx.trigger(part, "refresh");
     }
   }
-  /* a page that nobody sees listens only for the notifications that its user asked for */
-  function rests() {
-    try {
-      return document.hidden && localStorage.getItem("ramet-notify") !== "on";
-    } catch {
-      return document.hidden;
-    }
-  }
+  /* a page that nobody sees has no connection: over HTTP/1.1 a browser opens six, for all pages of a server together */
   function connect() {
-    if (source || !banner || rests()) return;
+    if (source || !banner || document.hidden) return;
     source = new EventSource("/console/events?seen=" + seen);
     seen = "";
     source.addEventListener("hello", (event) => {
@@ -214,7 +207,7 @@
       delayed.add(event.detail.target);
     }
   });
-  document.addEventListener("visibilitychange", () => { if (rests()) disconnect(); else connect(); });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) disconnect(); else connect(); });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
 

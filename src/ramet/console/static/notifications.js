@@ -45,5 +45,10 @@
     } catch { /* on phones only service workers may notify */ }
   }
   document.addEventListener("htmx:afterSettle", (event) => { if (event.target.id === "bell") tell(); });
+  /* a page that nobody sees does not hear of changes: it asks */
+  setInterval(() => {
+    const bell = document.getElementById("bell");
+    if (bell && document.hidden && wanted()) window.htmx.trigger(bell, "refresh");
+  }, 30000);
   show();
 })();
