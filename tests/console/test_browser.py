@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Route, expect
 
+from ramet.console.auth.cookies import SESSION
 from ramet.control import replica_sets
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
@@ -120,6 +121,20 @@ def test_a_page_reports_a_lost_connection_and_updates_after_reconnecting(
     plane = visitor.world.runtime.plane
     create_service(plane, visitor.world.project.id, CreateRequest("elsewhere"))
     expect(page.get_by_role("link", name="elsewhere", exact=True)).to_be_visible()
+
+
+def test_a_page_whose_session_has_ended_leads_to_signing_in(visitor: Visitor, context: BrowserContext) -> None:
+    page = enter(context, visitor.link)
+    page.goto(visitor.origin + "/console/lineage")
+    sessions = visitor.world.runtime.console.context.sessions
+    token = next(cookie["value"] for cookie in context.cookies() if cookie["name"] == SESSION)
+    session = sessions.find(token, utc_now())
+    assert session is not None
+    with page.expect_request("**/console/events*"):
+        page.reload()
+    sessions.end(session)
+    create_service(visitor.world.runtime.plane, visitor.world.project.id, CreateRequest("elsewhere"))
+    page.wait_for_url("**/console/sign-in?next=/console/lineage&ended=yes")
 
 
 def test_times_are_local_with_utc_on_hover(visitor: Visitor, context: BrowserContext) -> None:

@@ -179,6 +179,8 @@
     source.onerror = () => {
       banner.hidden = false;
       disconnect();
+      /* where the session has ended, the answer leads to the page for signing in */
+      window.htmx.ajax("GET", "/console/notifications/count", { swap: "none" }).catch(() => {});
       setTimeout(connect, 1000);
     };
   }
