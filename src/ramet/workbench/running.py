@@ -17,8 +17,9 @@ _MOST_SPENT = 10_000
 
 @dataclass
 class Running:
-    """A statement that runs, or is about to."""
+    """A statement that runs, or is about to; `commits` says whether it commits when it has succeeded."""
 
+    commits: bool = False
     session: psycopg.Connection | None = None
     is_cancelled: bool = False
     has_succeeded: bool = False
@@ -66,8 +67,11 @@ class Desk:
 
     @contextmanager
     def running(self, project_id: str, owner: str, key: str, *, once: bool) -> Iterator[Running]:
-        """Let a statement run. Raises Exhausted, and WrongState for a form that ran, or runs already if `once`."""
-        name, run = (owner, key), Running()
+        """Let a statement run, `once` if it commits.
+
+        Raises Exhausted, and WrongState for a form whose statement is running, or was run although it runs once.
+        """
+        name, run = (owner, key), Running(commits=once)
         with self._lock:
             self._begin(project_id, name, once=once)
             self._running[name] = run

@@ -4,6 +4,8 @@ import html
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, cast
 
 import pytest
 
@@ -257,6 +259,38 @@ def test_a_statement_is_cancelled_by_its_form_and_by_nobody_else(
     finally:
         waiting.join()
     assert "57014" in answers[0]
+
+
+@pytest.mark.parametrize(("commits", "said"), [(True, "its changes are committed"), (False, "Run it again")])
+def test_a_statement_that_ends_before_it_is_cancelled_is_run_again_only_if_it_did_not_commit(
+    sql: SqlWorld, admin: Browser, shop: JsonObject, *, commits: bool, said: str
+) -> None:
+    with ExitStack() as ending:
+
+        class Session:
+            def cancel_safe(self, **_: object) -> None:
+                ending.close()
+
+        owner, desk = sql.world.tenant, sql.console.context.desk
+        running = desk.running(owner.project.id, owner.key.public_key, f"late {commits}", once=commits)
+        ending.enter_context(running).begin_in(cast("Any", Session()))
+        page = admin.sql(shop, "SELECT 1", key=f"late {commits}", action="cancel").text
+    assert said in page
+    assert ("Run it again" in page) is not commits
+
+
+def test_a_statement_that_has_not_ended_yet_can_be_cancelled_again(
+    sql: SqlWorld, admin: Browser, shop: JsonObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.console.pages.sql._END_SECONDS", 0)
+    owner = sql.world.tenant
+    with sql.console.context.desk.running(owner.project.id, owner.key.public_key, "stubborn", once=True):
+        page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
+        assert "has not ended yet" in page
+        assert 'name="key" value="stubborn"' in page
+    page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
+    assert "No statement of this form" in page
+    assert "stubborn" not in page
 
 
 def test_a_statement_that_catches_its_cancellation_loses_its_session(

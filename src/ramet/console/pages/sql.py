@@ -111,16 +111,20 @@ def _choice(fields: Mapping[str, str], name: str, allowed: Sequence[int]) -> int
 
 
 def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, str]) -> Response[str]:
-    run = session.context.desk.cancel(session.public_key, fields.get("key", ""))
-    return _page(session, service, Form(fields), done=_end_of(run))
+    """Wait a while for the end of a statement that is cancelled; until then, its form can cancel it again."""
+    key = fields.get("key", "")
+    run = session.context.desk.cancel(session.public_key, key)
+    if run is None or run.await_end(_END_SECONDS):
+        return _page(session, service, Form(fields), done=_end_of(run))
+    done = "The statement is being cancelled, and has not ended yet."
+    return _page(session, service, Form(fields), done=done, key=key)
 
 
 def _end_of(run: Running | None) -> str:
-    """Wait a while for the end of a statement that was cancelled, and say what became of it."""
     if run is None:
         return "No statement of this form is running."
-    if not run.await_end(_END_SECONDS):
-        return "The statement is being cancelled, and has not ended yet."
+    if run.has_succeeded and run.commits:
+        return "The statement ended before it was cancelled, and its changes are committed."
     if run.has_succeeded:
         return "The statement ended before it was cancelled. Run it again to see its result."
     return "The statement was cancelled."
@@ -141,6 +145,7 @@ def _page(
     result: Result | None = None,
     complaint: Complaint | None = None,
     done: str = "",
+    key: str = "",
     status_code: int = 200,
 ) -> Response[str]:
     databases, problem = _databases(session, service)
@@ -151,7 +156,7 @@ def _page(
         form=form,
         databases=list(dict.fromkeys([*databases, form["database"] or DATABASE])),
         problem=problem,
-        key=new_key(),
+        key=key or new_key(),
         may_write=may_write(session.key),
         rows=ROWS,
         seconds=SECONDS,
