@@ -225,6 +225,7 @@ def test_a_result_is_a_file_in_which_null_and_the_empty_text_differ(
     assert admin.sql(shop, "SELECT generate_series(1, 3)", action="csv").text.count("\n") == 4
     many = admin.sql(shop, "SELECT generate_series(1, 4)", action="csv")
     assert (many.status_code, "more than 3 rows" in many.text) == (413, True)
+    assert "SELECT generate_series(1, 4)</textarea>" in many.text
 
 
 def test_what_is_larger_than_the_limits_is_cut_or_refused(admin: Browser, shop: JsonObject) -> None:

@@ -61,12 +61,12 @@ def run_statement(session: SignedIn, service_id: ServiceId, fields: Fields) -> R
         return _cancelled(session, service, fields)
     try:
         result = _run(session, service, fields, action)
+        if action == "csv":
+            return _file(service, result)
     except StatementRefused as error:
         return _page(session, service, Form(fields), complaint=error.complaint, status_code=form_status(error))
     except Error as error:
         return _page(session, service, refused(fields, error), status_code=form_status(error))
-    if action == "csv":
-        return _file(service, result)
     return _page(session, service, Form(fields), result=result)
 
 
