@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import sqlalchemy as sa
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.pool import NullPool, QueuePool
 
 from ramet.errors import Failed, Unavailable
@@ -45,7 +48,7 @@ class Store:
 
         Without `migrates`, raise WrongState if the schema is that of an earlier release, which may be running.
         """
-        engine = _sqlite(url) if url.startswith("sqlite") else bounded_engine(url, **_COMMON)
+        engine = _sqlite(url) if url.startswith("sqlite") else _postgresql(url)
         store = cls(engine)
         try:
             with _reachable(), _unbounded(url) if store.is_postgresql else nullcontext(engine) as patient:
@@ -195,6 +198,23 @@ def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
     """Tell whether SQLite rejected a statement as invalid: it raises the same class for that as for a full disk."""
     cause = getattr(error, "orig", None)
     return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
+
+
+class _Text(StrDumperUnknown):
+    """Sends U+FFFD for a character with the code zero, which PostgreSQL has not: who asks for one finds nothing."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", "\ufffd"))
+
+
+def _postgresql(url: str) -> sa.Engine:
+    engine = bounded_engine(url, **_COMMON)
+
+    @sa.event.listens_for(engine, "connect")
+    def configure(connection: psycopg.Connection, _record: Any) -> None:
+        connection.adapters.register_dumper(str, _Text)
+
+    return engine
 
 
 def _sqlite(url: str) -> sa.Engine:

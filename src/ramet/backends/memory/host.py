@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.volumes import ROW_BYTES, MemoryPart
+from ramet.model.cursor import decode_cursor, encode_cursor, sequence_number
 from ramet.model.logs import LogPage, LogQuery
 from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
@@ -63,10 +64,10 @@ class MemoryHost(MemoryPart):
     def read_log(self, server: Server, query: LogQuery) -> LogPage:
         """Return what a test has put into the log; a cursor counts the entries before it."""
         lines = self._memory.volume(server.service_id).log
-        last = len(lines) if query.cursor is None else int(query.cursor)
+        last = len(lines) if query.cursor is None else decode_cursor(query.cursor, sequence_number)
         found = [(n, line) for n, line in reversed(list(enumerate(lines[:last]))) if query.wants(line)]
         page = [line for _, line in found[: query.limit] if not query.is_past(line.at)]
-        return LogPage(page, str(found[query.limit - 1][0]) if len(found) > query.limit else None)
+        return LogPage(page, encode_cursor(str(found[query.limit - 1][0])) if len(found) > query.limit else None)
 
     def stop_all(self) -> None:
         for volume in self._memory.volumes.values():
