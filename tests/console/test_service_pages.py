@@ -24,6 +24,14 @@ from tests.console.visitor import Visitor
 
 _LIST_LIMIT_BYTES = 75_000
 
+_KEPT = {"ttl": "2", "idle_ttl": "0.5", "sleep_after": "0.25", "labels": "pr=42\nteam=a"}
+_KEPT_SHOWN = (
+    'name="ttl" value="2"',
+    'name="idle_ttl" value="0.5"',
+    'name="sleep_after" value="0.25"',
+    "pr=42\nteam=a",
+)
+
 
 def test_a_service_without_disk_space_is_shown_as_read_only_with_the_remedy(visitor: Visitor) -> None:
     visitor.sign_in()
@@ -56,7 +64,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     monkeypatch.setattr(visitor.world.backend.restore, "capture", refuse)
     (first,) = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)
     chosen = {"strategy": "LAST_SNAPSHOT", "name": "doomed", "environment": "PROD", "size": "500/2"}
-    visitor.send(f"/console/services/{service.id}/fork", **chosen)
+    visitor.send(f"/console/services/{service.id}/fork", **chosen, **_KEPT)
     doomed = visitor.named("doomed")
     page = f"/console/services/{doomed.id}"
     eventually(lambda: visitor.named("doomed").failed_at is not None)
@@ -81,6 +89,7 @@ def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monk
     for text in ('"LAST_SNAPSHOT" checked', f'"snapshot_id" value="{first.id}"', '"PROD" selected', '"500/2" selected'):
         assert text in dialog
     assert 'value="doomed"' in dialog
+    assert [text for text in _KEPT_SHOWN if text not in dialog] == []
 
 
 def test_a_failed_creation_can_be_repeated_with_the_same_values(
@@ -92,6 +101,8 @@ def test_a_failed_creation_can_be_repeated_with_the_same_values(
     visitor.sign_in()
     monkeypatch.setattr(visitor.world.backend.servers, "initialize", refuse)
     chosen = {"name": "a shop", "service_type": "VECTOR", "size": "500/2", "environment": "PROD"}
+    major = str(min(visitor.world.backend.upgrades.majors()))
+    chosen |= {"version": major, "wal_level": "logical", **_KEPT}
     assert visitor.send("/console/new", **chosen).status_code == 200
     eventually(lambda: visitor.named("a shop").failed_at is not None)
     failed = visitor.see(f"/console/services/{visitor.named('a shop').id}")
@@ -99,6 +110,8 @@ def test_a_failed_creation_can_be_repeated_with_the_same_values(
     form = visitor.see(html.unescape(again))
     for text in ('value="a shop"', '"VECTOR" checked', '"500/2" selected', '"PROD" selected'):
         assert text in form
+    shown = (f'"{major}" selected', '"logical" selected', *_KEPT_SHOWN)
+    assert [text for text in shown if text not in form] == []
 
 
 def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:

@@ -14,9 +14,9 @@ from markupsafe import Markup
 from ramet import __version__
 from ramet.console.context import CurrentSession
 from ramet.console.static_files import asset_path
+from ramet.console.views.again import again_path
 from ramet.console.views.connections import connections, program_connections
 from ramet.console.views.format import ago_text, bytes_text, seconds_text, size_text
-from ramet.console.views.forms import again_path
 from ramet.console.views.lineage_tree import data_as_of
 from ramet.console.views.operation_steps import seconds_of, steps_of, title_of
 from ramet.console.views.sql import beginning

@@ -3,15 +3,11 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlencode
 
 from ramet.console.views.format import size_text
 from ramet.control.plane import Plane
 from ramet.errors import Error, Invalid
 from ramet.model.environment import Environment
-from ramet.model.fork import ForkStrategy
-from ramet.model.operation_record import OperationRecord
-from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.size import PUBLIC_SIZES, SHARED, Size
 from ramet.model.wal_level import WalLevel
@@ -88,24 +84,6 @@ def sentence_of(error: Error) -> str:
 def new_key() -> str:
     """Return an idempotency key: a form that is sent twice creates one service."""
     return f"console-{secrets.token_urlsafe(18)}"
-
-
-def again_path(service: Service, creation: OperationRecord | None) -> str:
-    """Return the address of the form that creates a service again, with the same values; `creation` is what failed."""
-    if service.upstream is not None:
-        return f"/console/follow?again={service.id}"
-    if creation is not None and creation.procedure == ProcedureName.IMPORT:
-        return f"/console/import?again={service.id}"
-    asked = {"name": service.name, "size": size_value(service.size), "environment": service.environment}
-    origin = service.origin
-    if origin is None:
-        return f"/console/new?{urlencode({**asked, 'service_type': service.service_type})}"
-    asked["strategy"] = origin.strategy
-    if origin.strategy == ForkStrategy.LAST_SNAPSHOT and origin.snapshot_id:
-        asked["snapshot_id"] = origin.snapshot_id
-    if origin.target_time:
-        asked["target_time"] = origin.target_time
-    return f"/console/services/{origin.service_id}/fork?{urlencode(asked)}"
 
 
 def values_of(service: Service, url: str, root_certificate: str | None) -> dict[str, str]:
