@@ -6,9 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from ramet.console.views import overview
+from ramet.control.plane import utc_now
+from ramet.model.keys import KeyLimits
 from ramet.model.metrics import Usage
+from ramet.model.rights import Role
 from ramet.model.service import Service
-from ramet.store import services
+from ramet.store import metrics, services
 from tests.console.visitor import Visitor
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -58,3 +61,19 @@ def test_only_services_of_which_both_sizes_are_known_count_as_savings() -> None:
     found = overview.savings(own, usages)
     assert (found.services, found.apparent_bytes, found.own_bytes, found.percent) == (2, 200_000_000, 50_000_000, 75)
     assert overview.savings({}, usages).percent == 0
+
+
+def test_savings_are_those_of_the_services_that_the_key_sees(visitor: Visitor, fork: Service) -> None:
+    runtime = visitor.world.runtime
+    both = (visitor.named("shop").id, fork.id)
+    with runtime.store.write() as tx:
+        metrics.put_usage(tx, {one: Usage(storage_mb=100) for one in both}, utc_now())
+        metrics.put_own_space(tx, dict.fromkeys(both, 20_000_000), utc_now())
+    assert "Of 2 services whose sizes are measured" in visitor.see("/console/overview")
+    with runtime.store.write() as tx:
+        services.update_service(tx, fork.id, unclaimed=True)
+    assert "Of 1 service whose sizes are measured" in visitor.see("/console/overview")
+    limits = KeyLimits(parents=(visitor.named("shop").id,))
+    key, _ = runtime.projects.create_key(fork.project_id, "forker", utc_now(), role=Role.FORKER, limits=limits)
+    visitor.client.get(runtime.console.make_link(key.public_key))
+    assert "Not measured yet" in visitor.see("/console/overview")

@@ -23,7 +23,8 @@ def overview_page(session: SignedIn, host: FromQuery[bool] = True) -> Response[s
     The host is not asked for what only replaces the other parts of an open page: that happens at each change.
     """
     services = list_services(session.plane, session.project_id)
-    own = own_space(session.plane, session.project_id)
+    measured = own_space(session.plane, session.project_id)
+    own = {one.id: measured[one.id] for one in services if one.id in measured}
     warnings = overview.warnings(services)
     return page(
         "overview.html",
