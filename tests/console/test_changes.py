@@ -6,7 +6,7 @@ import re
 import pytest
 
 from harness.waiting import eventually
-from ramet.console.views.restore_settings import AMOUNTS
+from ramet.console.views.restore_settings import AMOUNTS, Amount, entered_settings
 from ramet.control import restore
 from ramet.control.restore import list_snapshots
 from ramet.model.environment import Environment
@@ -186,6 +186,14 @@ def test_both_bounds_of_every_setting_can_be_entered() -> None:
         assert round(float(low) * amount.unit_size) == BOUNDS[amount.name][0]
         assert float(high) * amount.unit_size == BOUNDS[amount.name][1]
         assert amount.shown(BOUNDS[amount.name][1]) == high
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: amount.name)
+def test_every_value_that_is_shown_can_be_entered(amount: Amount) -> None:
+    low, high = BOUNDS[amount.name]
+    for value in (low, low + 1, 100, 12_345, 123_456_789, 987_654_321_001, high - 1, high):
+        if low <= value <= high:
+            assert entered_settings({amount.name: amount.shown(value)})[0][amount.name] == value
 
 
 def test_a_snapshot_is_taken_forked_and_deleted(visitor: Visitor) -> None:

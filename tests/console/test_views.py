@@ -3,12 +3,18 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from msgspec import structs
+
 from ramet.console.views.format import ago_text
+from ramet.console.views.forms import InvalidField
+from ramet.console.views.life_spans import kept_values, sleep_after_of, terms_of
 from ramet.console.views.lineage_tree import renumbered, scale_of, spans_of, tree, with_ancestors
 from ramet.console.views.operation_steps import grouped, steps_of
 from ramet.console.views.timeline import draw
 from ramet.console.views.wal_volume import WalVolume, wal_volume_over_time
 from ramet.control.metrics import Growth
+from ramet.model import sleep
 from ramet.model.environment import Environment
 from ramet.model.gaps import Gap
 from ramet.model.operation_record import Event, OperationRecord
@@ -214,6 +220,16 @@ def test_consecutive_successful_operations_of_a_kind_are_grouped() -> None:
     listed = [went, went, other, went, failed, failed, went]
     assert grouped(listed, 9) == [(went, 1), (other, 0), (went, 0), (failed, 0), (failed, 0), (went, 0)]
     assert grouped(listed, 2) == [(went, 1), (other, 0)]
+
+
+def test_every_time_after_which_a_service_can_fall_asleep_can_be_entered() -> None:
+    for seconds in (*range(sleep.LEAST_SECONDS, 200), 12_345, sleep.MOST_SECONDS):
+        shown = kept_values(structs.replace(_service("shop", 0), sleep_after_seconds=seconds))
+        assert sleep_after_of(shown) == seconds
+    with pytest.raises(InvalidField, match=r"from 0\.0014 to 720 \(got 0\.001\)"):
+        sleep_after_of({"sleep_after": "0.001"})
+    with pytest.raises(InvalidField, match=r"from 0\.0167 to"):
+        terms_of({"ttl": "0.0014"})
 
 
 def test_ago_uses_whole_units() -> None:

@@ -35,7 +35,7 @@ def terms_of(values: Mapping[str, str]) -> LifeTerms:
 
 def sleep_after_of(values: Mapping[str, str]) -> int | None:
     """Return when a service falls asleep; None where the field is empty. Raises Invalid."""
-    return _seconds(values, "sleep_after", sleep.MOST_SECONDS)
+    return _seconds(values, "sleep_after", sleep.LEAST_SECONDS, sleep.MOST_SECONDS)
 
 
 def labels_of(values: Mapping[str, str]) -> dict[str, str]:
@@ -49,7 +49,7 @@ def labels_of(values: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _seconds(values: Mapping[str, str], name: str, most: int = MOST_SECONDS) -> int | None:
+def _seconds(values: Mapping[str, str], name: str, least: int = LEAST_SECONDS, most: int = MOST_SECONDS) -> int | None:
     text = values.get(name, "").strip()
     if not text:
         return None
@@ -57,8 +57,8 @@ def _seconds(values: Mapping[str, str], name: str, most: int = MOST_SECONDS) -> 
         seconds = round(float(text) * _SECONDS_PER_HOUR)
     except (ValueError, OverflowError) as error:
         raise InvalidField(name, f"Enter a number of hours (got {text[:20]!r})") from error
-    if not LEAST_SECONDS <= seconds <= most:
-        bounds = f"from {_hours(LEAST_SECONDS)} to {_hours(most)}"
+    if not least <= seconds <= most:
+        bounds = f"from {_hours(least)} to {_hours(most)}"
         raise InvalidField(name, f"Enter hours {bounds} (got {text[:20]})")
     return seconds
 

@@ -8,6 +8,8 @@ from ramet.control.plane import Plane
 from ramet.model.restore_window import BOUNDS, RestoreSettings, own_settings
 from ramet.model.service import Service
 
+_DIGITS = 7  # of a number of MB, from which the bytes follow
+
 
 @dataclass(frozen=True)
 class Amount:
@@ -24,9 +26,9 @@ class Amount:
         low, high = BOUNDS[self.name]
         return f"{low / self.unit_size:g}", f"{high / self.unit_size:.0f}"
 
-    def shown(self, value: int) -> str:
-        """Return a value as it would be entered."""
-        return f"{value / self.unit_size:g}" if value % self.unit_size else str(value // self.unit_size)
+    def shown(self, value: int, digits: int = _DIGITS) -> str:
+        """Return a value as it would be entered, or in a sentence with fewer digits after the point."""
+        return f"{value / self.unit_size:.{digits}f}".rstrip("0").rstrip(".")
 
 
 AMOUNTS = (
@@ -49,7 +51,7 @@ def default_settings(plane: Plane) -> dict[str, str]:
 
 def settings_text(settings: RestoreSettings, *, is_sparing: bool) -> str:
     """Return settings in a sentence or two; see ramet.model.restore_window.is_sparing."""
-    days, minutes, megabytes = (amount.shown(getattr(settings, amount.name)) for amount in AMOUNTS)
+    days, minutes, megabytes = (amount.shown(getattr(settings, amount.name), 2) for amount in AMOUNTS)
     kept = "1 day" if days == "1" else f"{days} days"
     every = "minute" if minutes == "1" else f"{minutes} minutes"
     if settings.snapshot_interval_seconds < 60:
@@ -75,7 +77,7 @@ def _value(amount: Amount, text: str) -> int | None:
         value = round(exact)
     except (ValueError, OverflowError):
         exact = value = low - 1
-    if not low <= value <= high or exact != value:
+    if not low <= value <= high or (amount.unit_size == 1 and exact != value):
         least, most = amount.bounds
         whole = "a whole number" if amount.unit_size == 1 else "a number"
         raise InvalidField(amount.name, f"Enter {whole} from {least} to {most} {amount.unit}, or leave this empty")
