@@ -1,6 +1,7 @@
 """The logins that the console keeps: one for each use, few of a key, and none for what its role may not do."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_login_whose_end_is_near_is_not_used_again(world: World) -> None:
     made = kept.of_caller(plane, shop, writes=False)
     world.advance(made.login.expires_at - world.clock())
     assert kept.of_caller(plane, shop, writes=False) is not made
+
+
+def test_a_login_that_ends_with_its_key_is_used_to_its_end(world: World) -> None:
+    shop, kept, end = _service(world, "shop"), KeptLogins(), world.clock() + timedelta(seconds=200)
+    holder = world.with_key(Role.DEVELOPER, expires_at=end)
+    plane = world.plane.on_behalf_of(holder.tenant.key)
+    made = kept.of_caller(plane, shop, writes=False)
+    assert made.login.expires_at == end
+    world.advance(timedelta(seconds=100))
+    assert kept.of_caller(plane, shop, writes=False) is made
+    later = world.projects.change_key(world.tenant.project.id, made.login.public_key, world.clock(), expires_at=None)
+    assert kept.of_caller(world.plane.on_behalf_of(later), shop, writes=False) is not made
 
 
 def test_a_key_that_became_a_viewer_does_not_get_the_login_it_had(world: World) -> None:

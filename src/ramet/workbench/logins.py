@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ramet import acting
 from ramet.control import logins
@@ -44,7 +44,7 @@ class KeptLogins:
         name = (caller.public_key, service.id, writes)
         with self._lock:
             found = self._kept.get(name)
-            if found is not None and found.login.expires_at - _RENEWED_BEFORE > plane.clock():
+            if found is not None and _lasts(found.login.expires_at, caller, plane.clock()):
                 self._kept.move_to_end(name)
                 return found
         made = _make(plane, service, writes=writes)
@@ -71,6 +71,12 @@ class KeptLogins:
             if one.login.public_key == public_key:
                 with suppress(Error), _own_act("revokeLogin", one.login.service_id, role=one.login.role):
                     logins.revoke_login(plane, project_id, one.login.service_id, one.login.role)
+
+
+def _lasts(ends_at: datetime, caller: ApiKey, now: datetime) -> bool:
+    """Tell whether a login is used on: until shortly before its end, or to the key's, since no other lasts longer."""
+    ends_with_key = caller.expires_at is not None and ends_at >= caller.expires_at
+    return now < (ends_at if ends_with_key else ends_at - _RENEWED_BEFORE)
 
 
 def _make(plane: Plane, service: Service, *, writes: bool) -> NewLogin:
