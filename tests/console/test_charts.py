@@ -31,7 +31,16 @@ def test_a_chart_sums_labels_and_has_gaps_where_values_are_missing() -> None:
     assert [(point.text, point.y) for point in drawn.points] == [("2.00 CPU", 50), ("no sample", None), ("4.00 CPU", 0)]
     assert [(tick.text, tick.y) for tick in drawn.ticks] == [("0", 100), ("2", 50), ("4", 0)]
     assert [at for at, _ in found.rows] == [_at(0), _at(1), _at(2)]
-    assert drawn.last == "4.00 CPU"
+    assert drawn.points[drawn.last_place].text == "4.00 CPU"
+
+
+@pytest.mark.parametrize(("missing", "is_current"), [(0, True), (2, True), (3, False), (50, False)])
+def test_the_newest_value_is_of_now_unless_later_ones_are_missing(missing: int, *, is_current: bool) -> None:
+    points = [(_at(n), 1.0 if n < 60 - missing else None) for n in range(60)]
+    found = charts([(METRICS[0], [Series({}, points)])])
+    assert found is not None
+    (drawn,) = found.charts
+    assert (drawn.last_place, drawn.is_current) == (59 - missing, is_current)
 
 
 def test_there_are_no_charts_without_values() -> None:
@@ -70,11 +79,11 @@ def test_an_axis_marks_up_to_five_round_times(length: timedelta, texts: list[str
     assert [tick.text for tick in time_axis(TimeScale(begin, begin + length, 0, 100)).ticks] == texts
 
 
-def _sampled(visitor: Visitor, minutes: int) -> str:
+def _sampled(visitor: Visitor, minutes: int, until: int = 0) -> str:
     """Make a service that was measured each minute, with one connection more each time; return its address."""
     shop = visitor.ready()
     now = utc_now().replace(second=30, microsecond=0)
-    times = [now - timedelta(minutes=n) for n in range(minutes, 0, -1)]
+    times = [now - timedelta(minutes=n) for n in range(minutes, until, -1)]
     with visitor.world.runtime.store.write() as tx:
         services.update_service(tx, shop.id, created_at=times[0])
         for number, at in enumerate(times):
@@ -121,6 +130,22 @@ def test_the_value_at_a_time_is_shown_by_mouse_and_by_keyboard(visitor: Visitor,
     assert marks
     assert all(int(minutes) % 5 == 0 for _, minutes in marks)
     assert complaints == []
+
+
+def test_an_old_value_is_shown_with_its_time(visitor: Visitor, context: BrowserContext) -> None:
+    visitor.sign_in()
+    path = _sampled(visitor, 30, until=20)
+    page = enter(context, visitor.link)
+    page.goto(visitor.origin + path)
+    chart = page.locator(".chart", has_text="Connections")
+    reading = chart.locator(".reading")
+    of_last = page.locator("table.values tbody tr", has=page.locator("td[data-y]")).last.locator("time")
+    shown = f"9 at {_in_kolkata(str(of_last.get_attribute('datetime')))}"
+    expect(reading).to_have_text(shown)
+    chart.get_by_role("slider").hover(position={"x": 1, "y": 20})
+    expect(reading).to_contain_text("0 at ")
+    page.get_by_role("heading", name="Metrics").first.hover()
+    expect(reading).to_have_text(shown)
 
 
 def test_new_samples_appear_unless_somebody_reads_a_value(visitor: Visitor, context: BrowserContext) -> None:

@@ -35,6 +35,7 @@
       const { textContent: value, dataset: { y } } = values[number];
       const [shown, when] = chart.querySelector(".reading").children;
       shown.textContent = value;
+      when.resting ??= [...when.childNodes];
       when.textContent = "at " + time.textContent.slice(last - first > DAY * 1000 ? 5 : -5);
       chart.querySelector(".cursor").setAttribute("d", `M${x} 0V100`);
       chart.querySelector(".dot").setAttribute("d", y === undefined ? "" : `M${x} ${y}h0`);
@@ -47,7 +48,7 @@
     for (const chart of charts.querySelectorAll(".chart")) {
       const [shown, when] = chart.querySelector(".reading").children;
       shown.textContent = shown.dataset.last;
-      when.textContent = "now";
+      if (when.resting) when.replaceChildren(...when.resting);
       for (const part of chart.querySelectorAll(".cursor, .dot")) part.removeAttribute("d");
     }
   }

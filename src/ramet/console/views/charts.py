@@ -14,6 +14,7 @@ WIDTH = 1000.0
 HEIGHT = 100.0
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _MOST_PARTS = 3
+_CURRENT_POINTS = 3
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,14 @@ class Chart:
     points: Sequence[Point]
 
     @property
-    def last(self) -> str:
-        """The newest value."""
-        return next(point.text for point in reversed(self.points) if point.y is not None)
+    def last_place(self) -> int:
+        """Where in the points the newest value is."""
+        return max(place for place, point in enumerate(self.points) if point.y is not None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the newest value is of now: the last points may be of times that no sample was taken in yet."""
+        return self.last_place >= len(self.points) - _CURRENT_POINTS
 
 
 @dataclass(frozen=True)
