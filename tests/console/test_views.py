@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs
 
-from ramet.console.views.format import ago_text
+from ramet.console.views.format import ago_text, seconds_text
 from ramet.console.views.forms import InvalidField
 from ramet.console.views.life_spans import kept_values, sleep_after_of, terms_of
 from ramet.console.views.lineage_tree import renumbered, scale_of, spans_of, tree, with_ancestors
@@ -220,6 +220,11 @@ def test_consecutive_successful_operations_of_a_kind_are_grouped() -> None:
     listed = [went, went, other, went, failed, failed, went]
     assert grouped(listed, 9) == [(went, 1), (other, 0), (went, 0), (failed, 0), (failed, 0), (went, 0)]
     assert grouped(listed, 2) == [(went, 1), (other, 0)]
+
+
+def test_durations_are_rounded_before_they_are_divided() -> None:
+    found = [seconds_text(seconds) for seconds in (0.4, 0.9996, 1, 59.94, 59.96, 119.7, 3599.4, 3599.6, 5400)]
+    assert found == ["400 ms", "1.0 s", "1.0 s", "59.9 s", "1 min 0 s", "2 min 0 s", "59 min 59 s", "1.0 h", "1.5 h"]
 
 
 def test_every_time_after_which_a_service_can_fall_asleep_can_be_entered() -> None:
