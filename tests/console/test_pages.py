@@ -65,6 +65,8 @@ def test_requests_that_match_no_route_get_an_error_page(visitor: Visitor) -> Non
     wrong = visitor.client.delete("/console/sign-in")
     assert (wrong.status_code, "GET" in wrong.headers["allow"]) == (405, True)
     assert wrong.headers["content-type"].startswith("text/html")
+    large = visitor.client.post("/console/new", data={"name": "x" * 66_000})
+    assert (large.status_code, "The form is larger than 64 KiB" in large.text) == (413, True)
     missing = visitor.client.get("/public/api/v1/nowhere")
     assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
 

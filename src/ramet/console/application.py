@@ -16,7 +16,7 @@ from ramet.console.auth.csrf import CsrfTokens
 from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.context import AnyRequest, ConsoleContext, dependencies, read
-from ramet.console.error_pages import exception_handlers, on_http_exception
+from ramet.console.error_pages import FORM_BYTES, exception_handlers, on_http_exception
 from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.pages import handlers
 from ramet.console.pages.sign_in import LINKS
@@ -27,7 +27,6 @@ from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
 
 PATH = "/console"
-_FORM_BYTES = 64 * 1024
 # Pages with secrets are compressed although they reflect the query: the BREACH attack needs requests that carry the
 # cookie, and SameSite=Strict withholds it from other sites. Events must reach the page at once, so they are not.
 _COMPRESSION = CompressionConfig("gzip", gzip_compress_level=5, exclude=r"/console/events$")
@@ -48,7 +47,7 @@ class Console:
             exception_handlers=exception_handlers(),
             middleware=[DefineMiddleware(CompressionMiddleware, config=_COMPRESSION)],
             request_class=Request,
-            request_max_body_size=_FORM_BYTES,
+            request_max_body_size=FORM_BYTES,
             include_in_schema=False,
         )
         return router, home

@@ -31,6 +31,7 @@ from ramet.ids import new_id
 from ramet.model.session import Session
 
 SIGN_OUT = "/console/sign-out"
+FORM_BYTES = 64 * 1024
 _log = logging.getLogger(__name__)
 _STATUSES: Mapping[type[Error], int] = {
     Invalid: 400,
@@ -47,9 +48,14 @@ _TITLES = {
     403: "Not allowed",
     404: "Not found",
     409: "Not possible now",
+    413: "Too large",
     503: "Temporarily unavailable",
 }
-_SENTENCES = {404: "There is no page at this address", 405: "This address does not accept this method"}
+_SENTENCES = {
+    404: "There is no page at this address",
+    405: "This address does not accept this method",
+    413: f"The form is larger than {FORM_BYTES // 1024} KiB, which is the most that the server accepts",
+}
 
 
 def exception_handlers() -> ExceptionHandlersMap:
