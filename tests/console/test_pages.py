@@ -97,7 +97,7 @@ def test_another_period_of_the_timeline_keeps_chosen_values(visitor: Visitor) ->
         age = timedelta(days=2)
         tx.execute(snapshot.update().values(taken_at=utc_now() - age))
     first = list_snapshots(visitor.world.runtime.plane, service.project_id, service.id)[0]
-    asked = {"name": "back & then", "environment": "PROD", "size": "500/2", "snapshot_id": first.id}
+    asked = {"name": "back & then", "environment": "PROD", "size": "500/2", "snapshot_id": first.id, "count": "5"}
     path = f"/console/services/{service.id}/fork"
     links = re.findall(r'data-span href="([^"]+)"', visitor.see(f"{path}?{urlencode(asked)}"))
     assert len(links) > 1
@@ -106,6 +106,7 @@ def test_another_period_of_the_timeline_keeps_chosen_values(visitor: Visitor) ->
         assert re.search(r'value="LAST_SNAPSHOT" checked', page)
         assert f'name="snapshot_id" value="{first.id}"' in page
         assert 'value="back &amp; then"' in page
+        assert 'name="count" value="5"' in page
         assert re.search(r'value="PROD" selected', page)
         assert re.search(r'value="500/2" selected', page)
 

@@ -35,7 +35,7 @@ from ramet.model.names import fork_name
 from ramet.model.service import Service
 from ramet.warm_forks.claims import fork_services
 
-_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", *KEPT)
+_ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", "count", *KEPT)
 
 
 @read("/services/{service_id:str}/fork", operation="forkService", sync_to_thread=True)
