@@ -13,6 +13,8 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.environment import Environment
+from ramet.model.size import Size
+from ramet.model.wal_level import WalLevel
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
@@ -135,6 +137,39 @@ def test_a_stopped_server_starts_closed_or_open(made: tuple[FakeCluster, Kuberne
         backend.servers.start(SHARED, clients=clients)
         assert len(cluster_of(found)["spec"]["postgresql"]["pg_hba"]) == rules
         assert ("pods", f"{NAME}-1") in found.objects
+
+
+@pytest.mark.parametrize("change", [{"size": Size(4000, 16)}, {"wal_level": WalLevel.LOGICAL}])
+def test_a_server_that_cannot_start_after_a_change_starts_with_its_own_settings_again(
+    made: tuple[FakeCluster, KubernetesBackend], change: dict[str, Any]
+) -> None:
+    found, backend = made
+    answers(found, "", errors="no perl here", code=127)
+    own = replace(SHARED, size=Size(500, 2))
+    backend.servers.initialize(own)
+    spec = cluster_of(found)["spec"]
+    backend.servers.stop(own)
+    backend.servers.start(replace(own, **change), clients=True)
+    found.phase = "Waiting for the instances to become active"
+    found.put("clusters", {**cluster_of(found), "status": {"phase": found.phase, "conditions": []}})
+    pod = found.objects[("pods", f"{NAME}-1")]
+    found.put("pods", {**pod, "status": {"phase": "Pending"}})
+    eventually(lambda: "Pending" in backend.servers.inspect(own).reason)
+    backend.servers.start(own, clients=True)
+    assert cluster_of(found)["spec"]["resources"] == spec["resources"]
+    assert cluster_of(found)["spec"]["postgresql"]["parameters"] == spec["postgresql"]["parameters"]
+    assert found.objects[("pods", f"{NAME}-1")]["status"]["phase"] == "Running"
+    asked = len(found.requests)
+    backend.servers.start(own, clients=True)
+    assert [verb for verb, _ in found.requests[asked:]] == ["GET"]
+
+
+def test_a_server_that_serves_is_not_stopped_for_another_size(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    backend.servers.initialize(SHARED)
+    eventually(lambda: backend.servers.inspect(SHARED).serving)
+    backend.servers.start(replace(SHARED, size=Size(500, 2)), clients=True)
+    assert "limits" not in cluster_of(found)["spec"]["resources"]
 
 
 def test_a_server_without_a_volume_cannot_be_started(made: tuple[FakeCluster, KubernetesBackend]) -> None:

@@ -66,6 +66,7 @@ class ClusterStatus(Struct, frozen=True, rename="camel"):
 class ClusterPostgresql(Struct, frozen=True):
     """What a Cluster is asked to set in PostgreSQL."""
 
+    parameters: dict[str, Any] = {}
     synchronous: dict[str, Any] = {}
 
 
@@ -74,6 +75,7 @@ class ClusterSpec(Struct, frozen=True):
 
     instances: int = 1
     postgresql: ClusterPostgresql = ClusterPostgresql()
+    resources: dict[str, Any] = {}
 
 
 @_resource("postgresql.cnpg.io", "v1", "Cluster", "clusters")
@@ -92,6 +94,11 @@ class Cluster(_Named, frozen=True):
         """Whether these standbys were asked for."""
         synchronous = self.spec.postgresql.synchronous.get("number", 0)
         return (self.spec.instances - 1, synchronous) == (standbys.count, standbys.synchronous)
+
+    def fits(self, resources: Mapping[str, Any], wal_level: str) -> bool:
+        """Whether these requests and limits, and this wal_level, were asked for."""
+        has_level = self.spec.postgresql.parameters.get("wal_level") == wal_level
+        return has_level and _amounts(self.spec.resources) == _amounts(resources)
 
     @property
     def is_hibernated(self) -> bool:

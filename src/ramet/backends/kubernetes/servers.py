@@ -9,7 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
-from ramet.backends.kubernetes import departures, egress, names, probe, removal, retention, rolling, securing, waking
+from ramet.backends.kubernetes import (
+    departures,
+    egress,
+    manifests,
+    names,
+    probe,
+    removal,
+    retention,
+    rolling,
+    securing,
+    waking,
+)
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.copies import KubernetesCopies
@@ -58,12 +69,23 @@ class KubernetesServers:
             self.place.apply(server, Phase.CLOSED)
 
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
-        """Start the server, closed to clients or open, unless it was started."""
+        """Start the server, closed to clients or open, unless it was started with its size and wal_level."""
         cluster = self.place.cluster_of(server.service_id)
         if cluster is None and not (first and self._has_volume(server.service_id)):
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
-        if cluster is None or cluster.is_asleep:
+        if cluster is None or cluster.is_asleep or self._was_stopped(cluster, server):
             self.place.apply(server, Phase.OPEN if clients else Phase.CLOSED, first=first)
+
+    def _was_stopped(self, cluster: Cluster, server: Server) -> bool:
+        """Stop a server that does not become ready with the size or wal_level of a change that has failed.
+
+        The operator gives another size to a pod that is not ready only if no node has room for it (CloudNativePG 1.30,
+        internal/controller/cluster_upgrade.go).
+        """
+        if cluster.fits(manifests.resources_of(server.size), server.wal_level.value) or self._is_ready(server):
+            return False
+        waking.stop(self.place, server)
+        return True
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to.
