@@ -6,7 +6,7 @@ import psycopg
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots, Trust
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import departures, names, securing
+from ramet.backends.kubernetes import departures, names, securing, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.manifests import is_address
 from ramet.backends.kubernetes.resources import SecretObject
@@ -27,16 +27,17 @@ class KubernetesReplication:
     place: Place
 
     def slots(self, server: Server) -> ReplicationSlots:
-        """Return the slots that a running server reports; those of a stopped one are not known."""
+        """Return the slots that a running server reports, or those in the files of a stopped one."""
         cluster = self.place.cluster_of(server.service_id)
-        if cluster is None or cluster.is_asleep:
+        if cluster is None:
             return ReplicationSlots(None, [])
+        if cluster.is_asleep:
+            return ReplicationSlots(None, _own([*map(ReplicationSlot, stopped.slot_names(self.place, server))]))
         with self.place.connect(server) as connection:
             ((limit,),) = connection.execute(LIMIT).fetchall()
             rows = connection.execute(SLOTS).fetchall()
         found = [ReplicationSlot(*row) for row in rows]
-        own = [one for one in found if not one.name.startswith(_OF_STANDBYS)]
-        return ReplicationSlots(None if limit < 0 else limit * _MIB, own)
+        return ReplicationSlots(None if limit < 0 else limit * _MIB, _own(found))
 
     def commit_mark(self, server: Server) -> str | None:
         """Ask the server; one that does not answer has no mark."""
@@ -76,3 +77,7 @@ class KubernetesReplication:
         if secret is None:
             raise Unavailable("NO_AUTHORITY", f"The Cluster of service {server.service_id} has no authority yet")
         return Trust(secret.text("ca.crt"), names_host=not is_address(server.host))
+
+
+def _own(found: list[ReplicationSlot]) -> list[ReplicationSlot]:
+    return [one for one in found if not one.name.startswith(_OF_STANDBYS)]

@@ -1,4 +1,6 @@
-"""What the volume of a stopped server says of it: its control file, read in a pod of its own."""
+"""What the volume of a stopped server says of it, read in a pod of its own."""
+
+from collections.abc import Sequence
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import archive_manifests, names
@@ -6,18 +8,26 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.local.wal.control_file import ControlData, parsed_control_data
 
+_DATA = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
 _CONTROL = 'LC_ALL=C TZ=UTC "/usr/lib/postgresql/$1/bin/pg_controldata" "$2"'
 
 
 def read_control(place: Place, server: Server, reader_id: str) -> ControlData:
     """Return the control file of a stopped server. The pod that reads it belongs to the service `reader_id`."""
+    command = ["sh", "-c", _CONTROL, "control", str(server.pg_major), _DATA]
+    return parsed_control_data(_run(place, server, reader_id, command))
+
+
+def slot_names(place: Place, server: Server) -> list[str]:
+    """Return the names of the replication slots of a stopped server."""
+    return _run(place, server, server.service_id, ["ls", f"{_DATA}/pg_replslot"]).split()
+
+
+def _run(place: Place, server: Server, reader_id: str, command: Sequence[str]) -> str:
     volume, name = place.volume_of(server.service_id), names.volume_reader_name(reader_id)
     reader = archive_manifests.volume_reader(reader_id, server.pg_major, place.site, volume.metadata.name)
     try:
         place.start_pod(reader, "that reads the volume")
-        directory = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
-        return parsed_control_data(
-            place.api.run(name, ["sh", "-c", _CONTROL, "control", str(server.pg_major), directory])
-        )
+        return place.api.run(name, command)
     finally:
         place.api.delete(Pod, name, grace_seconds=0)
