@@ -2,7 +2,7 @@
 
 step     leaves behind or does                                            undo
 settle   waits for forks that copy from it, then records the new size     -
-apply    limits and settings that can change while it serves              -
+apply    limits and settings that can change while it serves              those of before
 stop     if some cannot: the server is down for a short time              -
 boot     a server of the new size, of a paused service too                -
 open     READY again
@@ -10,19 +10,23 @@ open     READY again
 A client that resizes a paused service waits for READY (docs/compatibility.md, rule 26), so the service is resumed with
 its new size: docs/decisions/0018-resize-of-a-paused-service.md.
 
-Nothing is undone step by step: if it fails, the old size is recorded again, and the observer restarts the server with
-that.
+If it fails, the old size is recorded again. A server that still serves gets that back at once; the observer restarts
+one that is down with that.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.backends.interface.servers import RESIZE_UNDER_WAY
+from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
+from ramet.model.size import Size
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.lifecycle import Restart
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import await_settled, finish
+from ramet.procedures.servers import await_settled, finish, waits_while
 from ramet.procedures.state import ResizeState, Restartable, StoredSize
 from ramet.store import services
 
@@ -37,12 +41,23 @@ class Resize(Restart):
             "apply", changes=lambda tx: _record_size(tx, work, work.state.after)
         )
 
+    @waits_while(RESIZE_UNDER_WAY)
     def apply(self, work: Work[ResizeState]) -> Outcome:
         if self.tools.service(work.subject).paused:
             return Next("boot")
         if self.tools.backend.servers.resize(self.tools.server(work)):
             return Done(changes=lambda tx: finish(tx, work))
         return Next("stop")
+
+    def undo_apply(self, work: Work[ResizeState]) -> None:
+        if self.tools.service(work.subject).paused:
+            return
+        before = replace(self.tools.server(work), size=Size(*work.state.before))
+        try:
+            self.tools.backend.servers.resize(before)
+        except Unavailable as error:
+            if error.code != RESIZE_UNDER_WAY:  # the rest follows by itself
+                raise
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         before = services.get_service(tx, work.subject)

@@ -239,6 +239,24 @@ def repeats_from(again: str | None = None) -> Callable[[_Step], _Step]:
     return lambda step: wraps(step)(lambda steps, work: retry_if_server_killed(work, lambda: step(steps, work), again))
 
 
+def waits_while(code: str) -> Callable[[_Step], _Step]:
+    """Let a step wait while a backend says with this code that what it has begun takes longer."""
+
+    def waiting(step: _Step) -> _Step:
+        @wraps(step)
+        def run(steps: Any, work: Work[Any]) -> Outcome:
+            try:
+                return step(steps, work)
+            except Unavailable as error:
+                if error.code != code:
+                    raise
+                return Wait(0.1, str(error))
+
+        return run
+
+    return waiting
+
+
 def publish(tools: Tools, work: Work[Restartable], record: Changes, again: str = "boot") -> Next | Done:
     """Let clients in, and record that the service is READY. If the server is killed before, repeat from `again`."""
     server = tools.server(work)

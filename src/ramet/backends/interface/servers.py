@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.model.passwords import Secret
 
+RESIZE_UNDER_WAY = "RESIZE_UNDER_WAY"
+
 
 class Servers(Protocol):
     """The servers of services, forks and replicas."""
@@ -39,7 +41,10 @@ class Servers(Protocol):
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one."""
 
     def resize(self, server: Server) -> bool:
-        """Apply the size of `server` as far as that goes while it serves; False when it must be restarted."""
+        """Apply the size of `server` as far as that goes while it serves; False when it must be restarted.
+
+        Raises Unavailable, with RESIZE_UNDER_WAY while what it has begun is not complete: call it again.
+        """
 
     def stop(self, server: Server) -> None:
         """Turn clients away, archive what was written, stop cleanly. Its pooler ends first."""

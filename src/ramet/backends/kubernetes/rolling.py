@@ -2,6 +2,7 @@
 
 import time
 
+from ramet.backends.interface.servers import RESIZE_UNDER_WAY
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import manifests, names
 from ramet.backends.kubernetes.cluster import Place
@@ -23,7 +24,7 @@ def resize(place: Place, server: Server) -> None:
     while len(done := _replaced(place, server.service_id, wanted)) != server.standbys.count + 1:
         if time.monotonic() > deadline:
             count, total = len(done), server.standbys.count + 1
-            raise Unavailable("RESIZE_UNDER_WAY", f"{count} of {total} servers of {server.service_id} are resized")
+            raise Unavailable(RESIZE_UNDER_WAY, f"{count} of {total} servers of {server.service_id} are resized")
         time.sleep(_LOOK_SECONDS)
 
 

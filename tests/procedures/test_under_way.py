@@ -1,0 +1,69 @@
+"""What procedures do while a backend says that what it has begun takes longer than an attempt."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.interface.servers import RESIZE_UNDER_WAY
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.backends.memory.servers import MemoryServers
+from ramet.control.services import get_service, resize_service
+from ramet.errors import Failed, Unavailable
+from ramet.model.service import status_of
+from ramet.model.size import Size
+from ramet.model.status import Status
+from ramet.operations.transitions import MAX_ATTEMPTS
+from tests.worlds import Hurried, World, make_world
+
+SLOW = MAX_ATTEMPTS + 2
+
+
+class SlowServers(MemoryServers):
+    """Servers whose size takes a while to change, or cannot."""
+
+    left = SLOW
+    refused: Size | None = None
+
+    def __init__(self, memory: MemoryBackend) -> None:
+        super().__init__(memory)
+        self.sizes: list[Size] = []
+
+    def resize(self, server: Server) -> bool:
+        """Replace one server after another."""
+        self.sizes.append(server.size)
+        if server.size == self.refused:
+            raise Failed("NO_ROOM", "No node has room for it")
+        if self.left:
+            self.left -= 1
+            raise Unavailable(RESIZE_UNDER_WAY, f"{SLOW - self.left} servers are resized")
+        return True
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend(), Hurried)
+    yield made
+    made.store.close()
+
+
+def test_a_resize_that_takes_longer_than_its_attempts_succeeds(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    resize_service(world.plane, world.project.id, service.id, "1000", "4")
+    world.worker.run_until_idle()
+    after = get_service(world.plane, world.project.id, service.id)
+    assert (status_of(after), after.size, servers.left) == (Status.READY, Size(1000, 4), 0)
+
+
+def test_a_server_that_serves_gets_its_size_back_when_a_resize_fails(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    servers.refused = Size(1000, 4)
+    resize_service(world.plane, world.project.id, service.id, "1000", "4")
+    world.worker.run_until_idle()
+    after = get_service(world.plane, world.project.id, service.id)
+    assert (status_of(after), after.size) == (Status.UNSTABLE, service.size)
+    assert servers.sizes == [Size(1000, 4), service.size]
+    assert servers.left == SLOW - 1  # the rest is not waited for
