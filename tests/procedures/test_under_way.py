@@ -1,27 +1,31 @@
-"""What procedures do while a backend says that what it has begun takes longer than an attempt."""
+"""What procedures do while a backend says that what it has begun takes longer than all attempts at a step."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ramet.backends.interface.servers import RESIZE_UNDER_WAY
+from ramet.backends.interface.servers import RESIZE_UNDER_WAY, SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.servers import MemoryServers
-from ramet.control.services import get_service, resize_service
-from ramet.errors import Failed, Unavailable
+from ramet.control import replica_sets as verbs
+from ramet.control.duties.drills import submit_due_drill
+from ramet.control.services import delete_service, get_service, resize_service
+from ramet.errors import Failed, NotFound, Unavailable
 from ramet.model.service import status_of
 from ramet.model.size import Size
 from ramet.model.status import Status
 from ramet.operations.transitions import MAX_ATTEMPTS
+from tests.control import replica_sets
 from tests.worlds import Hurried, World, make_world
 
 SLOW = MAX_ATTEMPTS + 2
 
 
 class SlowServers(MemoryServers):
-    """Servers whose size takes a while to change, or cannot."""
+    """Servers that take a while to get another size, which may be refused, and to go."""
 
     left = SLOW
     refused: Size | None = None
@@ -39,6 +43,13 @@ class SlowServers(MemoryServers):
             self.left -= 1
             raise Unavailable(RESIZE_UNDER_WAY, f"{SLOW - self.left} servers are resized")
         return True
+
+    def destroy(self, service_id: str) -> None:
+        """Remove one object after another."""
+        if self.left and service_id in self._memory.volumes:
+            self.left -= 1
+            raise Unavailable(SERVER_ENDING, "It is still being removed", f"{self.left} volumes")
+        super().destroy(service_id)
 
 
 @pytest.fixture
@@ -67,3 +78,32 @@ def test_a_server_that_serves_gets_its_size_back_when_a_resize_fails(world: Worl
     assert (status_of(after), after.size) == (Status.UNSTABLE, service.size)
     assert servers.sizes == [Size(1000, 4), service.size]
     assert servers.left == SLOW - 1  # the rest is not waited for
+
+
+def test_a_service_whose_removal_takes_longer_than_the_attempts_is_deleted(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    delete_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    with pytest.raises(NotFound):
+        get_service(world.plane, world.project.id, service.id)
+    assert (servers.left, world.leftovers()) == (0, [])
+
+
+def test_a_replica_set_whose_removal_takes_longer_than_the_attempts_is_deleted(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    made = replica_sets.create(world, service)
+    verbs.delete_set(world.plane, world.project.id, service.id, made.id)
+    world.worker.run_until_idle()
+    assert (replica_sets.sets_of(world, service), servers.left) == ([], 0)
+
+
+def test_a_drill_whose_server_takes_longer_to_go_than_the_attempts_succeeds(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    world.backend.commit(service.id, "row")
+    submit_due_drill(world.plane, timedelta(0))
+    world.worker.run_until_idle()
+    after = get_service(world.plane, world.project.id, service.id)
+    assert (after.drill_failure, after.drilled_at is None, servers.left) == (None, False, 0)

@@ -15,12 +15,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.backends.interface.archive import ARCHIVE_BUSY
+from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.errors import Error, Unavailable
 from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of, waits_while
 from ramet.procedures.state import DeleteState
 from ramet.store import operations, services, snapshots
 
@@ -37,6 +38,7 @@ class Delete(Steps):
         cancel_creations(self.tools, work.subject)
         return await_settled(self.tools, work) or Next("destroy")
 
+    @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteState]) -> Outcome:
         destroy_replicas(self.tools, work.subject)
         archived = _complete_archive(self.tools, work)

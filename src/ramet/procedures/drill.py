@@ -24,6 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
 from ramet.model.environment import Environment
@@ -44,6 +45,7 @@ from ramet.procedures.servers import (
     release_holds,
     server_of,
     source_of,
+    waits_while,
 )
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
@@ -125,6 +127,7 @@ class Drill(Steps):
             raise Failed("DATA_DAMAGED", "amcheck found damage in what was restored", complaints)
         return Next("drop")
 
+    @waits_while(SERVER_ENDING)
     def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
         if self._is_outdated(work):

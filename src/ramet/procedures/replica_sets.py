@@ -17,11 +17,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import direct_clients, servers_of_set, set_of
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_others, retry_if_server_killed
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_others, retry_if_server_killed, waits_while
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
 from ramet.store import operations, replica_sets, services
 
@@ -118,6 +119,7 @@ class RebuildReplicas(_NewReplicas):
 
     name = ProcedureName.REBUILD_REPLICAS
 
+    @waits_while(SERVER_ENDING)
     def discard(self, work: Work[Restartable]) -> Outcome:
         self.destroy_all(work)
         return Next("replicate")
@@ -128,6 +130,7 @@ class DeleteReplicas(_Replicas):
 
     name = ProcedureName.DELETE_REPLICAS
 
+    @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteReplicasState]) -> Outcome:
         canceled = work.state.after
         with self.tools.store.read() as tx:

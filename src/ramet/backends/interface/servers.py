@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.model.passwords import Secret
 
-RESIZE_UNDER_WAY = "RESIZE_UNDER_WAY"
+RESIZE_UNDER_WAY, SERVER_ENDING = "RESIZE_UNDER_WAY", "SERVER_ENDING"
 
 
 class Servers(Protocol):
@@ -50,7 +50,10 @@ class Servers(Protocol):
         """Turn clients away, archive what was written, stop cleanly. Its pooler ends first."""
 
     def destroy(self, service_id: str) -> None:
-        """Stop the server and remove all that it had; its snapshots and archive too."""
+        """Stop the server and remove all that it had; its snapshots and archive too.
+
+        Raises Unavailable, with SERVER_ENDING while some of it is still there.
+        """
 
     def refresh(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""

@@ -2,6 +2,7 @@
 
 import time
 
+from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import (
@@ -39,7 +40,7 @@ def destroy(place: Place, service_id: str) -> None:
     deadline = time.monotonic() + _WAIT_SECONDS
     while left := [f"{kind.__name__} {name}" for kind in _LEFT for name in _names(place, kind, service_id)]:
         if time.monotonic() > deadline:
-            raise Unavailable("SERVER_ENDING", f"Service {service_id} is still being removed", ", ".join(left))
+            raise Unavailable(SERVER_ENDING, f"Service {service_id} is still being removed", ", ".join(left))
         time.sleep(0.25)
 
 
