@@ -84,7 +84,9 @@ def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeyp
     found, backend = made
     monkeypatch.setattr(rolling, "_WATCH_SECONDS", 0.0)
     assert not backend.servers.resize(replace(SHARED, size=Size(1000, 2)))
-    server = replace(SHARED, standbys=Standbys(1), size=Size(1000, 2))
+    server = replace(SHARED, standbys=Standbys(1), size=Size(1000, 2), pooler_port=15460)
+    backend.poolers.start([replace(SHARED, pooler_port=15460)], 15460)
+    before = pool_size_of(found)
     with pytest.raises(Unavailable, match="0 of 2 servers"):
         backend.servers.resize(server)
     limits = {"cpu": "1", "memory": "2Gi"}  # as Kubernetes writes 1000m
@@ -92,7 +94,14 @@ def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeyp
         container = {"name": "postgres", "resources": {"requests": limits, "limits": limits}}
         metadata = {"name": f"{NAME}-{n}", "labels": {"ramet/service": SHARED.service_id}}
         found.put("pods", {"metadata": metadata, "spec": {"containers": [container]}, "status": running_pod()})
+    assert pool_size_of(found) == before
     eventually(lambda: is_resized(backend, server), "two servers of the new size")
+    assert int(pool_size_of(found)) > int(before)
+
+
+def pool_size_of(found: FakeCluster) -> str:
+    text = found.objects[("configmaps", f"{NAME}-pooler")]["data"]["pgbouncer.ini"]
+    return str(text).split("pool_size=")[1].split()[0]
 
 
 def is_resized(backend: KubernetesBackend, server: Server) -> bool:

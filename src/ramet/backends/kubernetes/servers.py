@@ -136,6 +136,9 @@ class KubernetesServers:
         self._await_open(server)
         if server.primary is not None:
             self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
+        self._start_pooler(server)
+
+    def _start_pooler(self, server: Server) -> None:
         if server.pooler_port is not None:
             try:
                 self.poolers.start([server], server.pooler_port)
@@ -146,6 +149,7 @@ class KubernetesServers:
         """Replace the instances one after another; return False where there is only one, which is stopped for that."""
         if server.standbys.count:
             rolling.resize(self.place, server)
+            self._start_pooler(server)  # the size of its pools comes from the size of the servers
         return server.standbys.count > 0
 
     def stop(self, server: Server) -> None:
