@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import departures
+from ramet.backends.interface.values import Server, Source
+from ramet.backends.kubernetes import departures, names, securing
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.tunnel import Tunnels
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, mover, operator_roles
 from ramet.model.passwords import new_password, scram_verifier
+from ramet.model.service_type import ServiceType
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
-from tests.backends.kubernetes.servers import report
+from tests.backends.kubernetes.servers import SHARED, report
 from tests.backends.local.hosts import make_servers, new_server
 
 CONTROL = """
@@ -168,3 +169,28 @@ def movers(paths: ServicePaths) -> list[tuple[str, bool]]:
     with connections.connect(paths) as connection:
         query = "SELECT rolname, rolsuper FROM pg_authid WHERE rolname IN ('pg_ramet_mover', 'postgres') ORDER BY 1"
         return connection.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("service_type", [ServiceType.TIMESERIESDB, ServiceType.POSTGRES])
+def test_jobs_run_in_a_fork_as_soon_as_it_is_secured(
+    service_type: ServiceType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(securing, "secure_fork", lambda place, server, neutralize: {"jobs": []})
+    parent = replace(SHARED, service_type=service_type)
+    fork = replace(parent, service_id="forkfork12")
+    with in_cluster() as (found, place):
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(parent)
+        backend.restore.capture(fork, Source(parent))
+        said = ["f\n", "psql: error: connection refused\n", "t\n", "t\n"]
+        found.answer = lambda pod, command, stdin: (said.pop(0), "", 0)
+        for _ in range(2):
+            assert backend.servers.secure(fork, is_new=False, neutralize=True) == {"jobs": []}
+        cluster = found.objects[("clusters", "ramet-forkfork12")]
+        has_jobs = service_type is ServiceType.TIMESERIESDB
+        settings = cluster["spec"]["postgresql"]
+        assert ("max_logical_replication_workers" in settings["parameters"]) != has_jobs
+        assert "timescaledb.max_background_workers" not in settings["parameters"]
+        assert settings["pg_hba"] == ["host all all all reject"]
+        assert (names.FIRST_ANNOTATION in cluster["metadata"]["annotations"]) != has_jobs
+        assert len(said) == (0 if has_jobs else 4)

@@ -1,9 +1,11 @@
 """A server's own credentials: those of a new one, and those of a fork, which then acts on nothing outside."""
 
+import time
 from typing import Any
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, read_only_access, roles, securing
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
@@ -19,6 +21,8 @@ SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
 _ATTEMPTS = 5
+_RESTART_SECONDS, _TRIES = 60.0, 50
+_JOBS_RUN = "SELECT current_setting('timescaledb.max_background_workers') <> '0'"
 # What the operator has granted as a role that goes, the superuser of initdb has granted.
 _OWN_GRANTS = "UPDATE pg_auth_members SET grantor = 10 WHERE grantor = %s"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = %s"
@@ -68,6 +72,20 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
     if not is_current:
         read_only_access.renew(paths)
     return found
+
+
+def let_jobs_run(place: Place, server: Server) -> None:
+    """Change a fork's settings to those of later starts; return when the operator has restarted its server with them.
+
+    Raises Unavailable when that takes too long.
+    """
+    place.apply(server, Phase.CLOSED)
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while place.run_sql_until_true(server.service_id, _JOBS_RUN, _TRIES) != "t":
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                "SETTING_LATE", f"The server of service {server.service_id} was not restarted for its jobs"
+            )
 
 
 def secure_copy(place: Place, server: Server, *, neutralize: bool, takes_place: bool) -> dict[str, Any]:

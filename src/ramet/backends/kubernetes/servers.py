@@ -34,6 +34,7 @@ from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Error, Failed, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.progress import with_warning
+from ramet.model.service_type import ServiceType
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.1
@@ -126,7 +127,10 @@ class KubernetesServers:
         if is_new:
             securing.secure_new(self.place, server)
             return {}
-        return securing.secure_fork(self.place, server, neutralize=neutralize)
+        found = securing.secure_fork(self.place, server, neutralize=neutralize)
+        if server.service_type is ServiceType.TIMESERIESDB:
+            securing.let_jobs_run(self.place, server)
+        return found
 
     def open(self, server: Server) -> None:
         """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it."""
