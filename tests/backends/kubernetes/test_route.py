@@ -7,6 +7,9 @@ import pytest
 from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.kubernetes import route
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.site import Exposure
+from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -25,3 +28,34 @@ def test_a_host_that_leads_nowhere_is_not_tried_again_for_each_endpoint(
         assert not way.leads_to(closed)
         eventually(lambda: way.answers(closed))
     assert [one.message for one in caplog.records] == ["the endpoints on 127.0.0.1 cannot be reached from here"]
+
+
+def test_a_service_is_ready_when_its_load_balancer_has_an_address_and_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: set[str] = set()
+    monkeypatch.setattr(route, "_has_address", lambda host: host in known)
+    server = replace(SHARED, host="ramet-abcdefghij.db.example.com")
+    with in_cluster(exposure=Exposure.LOADBALANCER) as (found, place):
+        backend = KubernetesBackend(place)
+        found.answer = lambda pod, command, stdin: ("t\n", "", 0)
+        backend.servers.initialize(server)
+        eventually(lambda: "load balancer" in backend.servers.await_ready(server, 0).progress)
+        service = found.objects[("services", "ramet-abcdefghij")]
+        found.put("services", {**service, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}})
+        readiness = backend.servers.await_ready(server, 0)
+        assert readiness.progress == "The name ramet-abcdefghij.db.example.com has no address yet."
+        known.add(server.host)
+        assert backend.servers.await_ready(server, 0).ready
+
+
+def test_that_a_domain_has_no_names_here_is_believed_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(route, "_has_address", lambda host: False)
+    way, server = route.Route(), replace(SHARED, host="ramet-abcdefghij.db.example.com")
+    assert not way.has_name(server)
+    monkeypatch.setattr(route, "_NAME_SECONDS", 0.0)
+    assert way.has_name(server)
+    assert way.has_name(replace(server, service_id="klmnopqrst", host="ramet-klmnopqrst.db.example.com"))
+    assert [one.message for one in caplog.records] == [
+        "the names of endpoints in db.example.com have no addresses here"
+    ]

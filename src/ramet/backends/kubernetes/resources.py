@@ -241,6 +241,12 @@ class Service(_Named, frozen=True):
     """A Service."""
 
     spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether its load balancer has an address."""
+        return bool(self.status.get("loadBalancer", {}).get("ingress"))
 
 
 @_resource("", "v1", "Secret", "secrets")

@@ -13,6 +13,8 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 15.0
 _TRUST_SECONDS = 600.0
+# external-dns looks once a minute, and that there was no name is cached for a while.
+_NAME_SECONDS, _NAMELESS_SECONDS = 300.0, 86_400.0
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Route:
 
     _none_until: dict[str, float] = field(default_factory=dict)
     _silent_since: dict[str, float] = field(default_factory=dict)
+    _nameless_since: dict[str, float] = field(default_factory=dict)
 
     def leads_to(self, server: Server) -> bool:
         """Tell whether an endpoint was just seen to ask for a password over TLS."""
@@ -43,6 +46,24 @@ class Route:
         self._silent_since.pop(server.service_id)
         self._none_until[host] = now + _TRUST_SECONDS
         _log.warning("the endpoints on %s cannot be reached from here", host)
+        return True
+
+    def has_name(self, server: Server) -> bool:
+        """Tell whether the name of an endpoint has an address; True, too, where its domain has no names here.
+
+        That is believed after a while: clients may be elsewhere.
+        """
+        now, domain = time.monotonic(), server.host.partition(".")[2]
+        if self._none_until.get(domain, 0.0) > now:
+            return True
+        if _has_address(server.host):
+            self._nameless_since.pop(server.service_id, None)
+            return True
+        if now - self._nameless_since.setdefault(server.service_id, now) < _NAME_SECONDS:
+            return False
+        self._nameless_since.pop(server.service_id)
+        self._none_until[domain] = now + _NAMELESS_SECONDS
+        _log.warning("the names of endpoints in %s have no addresses here", domain)
         return True
 
     def _asks_password(self, server: Server) -> bool:

@@ -26,8 +26,9 @@ from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.poolers import KubernetesPoolers
 from ramet.backends.kubernetes.reports import Report
-from ramet.backends.kubernetes.resources import Cluster, Pod, Volume, VolumeSnapshot
+from ramet.backends.kubernetes.resources import Cluster, Pod, Service, Volume, VolumeSnapshot
 from ramet.backends.kubernetes.route import Route
+from ramet.backends.kubernetes.site import Exposure
 from ramet.backends.kubernetes.traits import CopyRight, noted_traits
 from ramet.backends.local.sql import connections, extensions, read_only_access, roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
@@ -91,17 +92,31 @@ class KubernetesServers:
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server: it is ready as soon as PostgreSQL answers in its pod and can be written to.
 
-        A replica only has to answer. One that lets clients in is ready when they reach it.
+        A replica only has to answer. One that lets clients in is ready when they reach it. Where load balancers lead to
+        endpoints, that of the server has its address and its name.
         """
-        deadline = time.monotonic() + timeout_seconds
+        deadline, lacking = time.monotonic() + timeout_seconds, None
         while True:
             pod = self.place.primary_pod(server.service_id)
             with contextlib.suppress(Unavailable):  # it has just begun, or recovers
                 if pod is not None and pod.runs and self._is_started(server, deadline - time.monotonic()):
-                    return Readiness(True)
+                    lacking = self._lacking(server)
+                    if lacking is None:
+                        return Readiness(True)
             if time.monotonic() >= deadline:
-                return Readiness(False, self._awaited(server, pod))
+                return Readiness(False, lacking or self._awaited(server, pod))
             time.sleep(_LOOK_SECONDS)
+
+    def _lacking(self, server: Server) -> str | None:
+        """Say what the endpoint of a load balancer lacks; None where it has all."""
+        has_own = server.port and manifests.owner_of(server) == server.service_id
+        if self.place.site.exposure is not Exposure.LOADBALANCER or not has_own:
+            return None
+        service = self.place.api.get(Service, names.cluster_name(server.service_id))
+        if service is not None and not service.is_balanced:
+            warning = self.place.warnings.about(server.service_id)
+            return with_warning(f"The load balancer of {server.host} has no address yet.", warning)
+        return None if self.route.has_name(server) else f"The name {server.host} has no address yet."
 
     def _awaited(self, server: Server, pod: Pod | None) -> str:
         """Say how far the start is, and of a server that does not run what Kubernetes warns of."""
