@@ -98,8 +98,8 @@ class FakeCluster:
         if plural == "persistentvolumeclaims" and "status" not in found:
             self.put(plural, {**found, "status": {"phase": "Bound" if self.volumes_at_once else "Pending"}})
         if plural == "deployments" and ("pods", f"{name}-1") not in self.objects:
-            labels = found["spec"]["template"]["metadata"]["labels"]
-            self.put("pods", {"metadata": {"name": f"{name}-1", "labels": labels}, "status": running_pod()})
+            template = found["spec"]["template"]["metadata"]
+            self.put("pods", {"metadata": {**template, "name": f"{name}-1"}, "status": running_pod()})
         if plural == "pods" and "status" not in found:
             self.put(plural, {**found, "status": running_pod()})
         if plural == "clusters":

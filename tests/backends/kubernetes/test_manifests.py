@@ -84,7 +84,7 @@ MANIFESTS = {
     "endpoint-replicas": manifests.endpoint(REPLICA, SITE),
     "pooler-files": pgbouncer.files([SHARED], "SCRAM-SHA-256$of:nothing"),
     "pooler-files-replicas": pgbouncer.files([REPLICA, OTHER_REPLICA], "SCRAM-SHA-256$of:nothing"),
-    "pooler": pgbouncer.deployment([SHARED], SITE),
+    "pooler": pgbouncer.deployment([SHARED], SITE, "0123456789abcdef"),
     "pooler-endpoint": pgbouncer.endpoint([SHARED], SITE, 15434, "ramet-abcdefghij-pooler.services.svc"),
     "endpoint-nodeport": manifests.endpoint(replace(SHARED, port=30001), Site("services", exposure=Exposure.NODEPORT)),
     "endpoint-loadbalancer": manifests.endpoint(SHARED, Site("services", exposure=Exposure.LOADBALANCER)),

@@ -1,8 +1,10 @@
 """Standbys, read replicas and poolers, over an API server in memory: what is applied, and what is left."""
 
+import base64
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -161,6 +163,40 @@ def test_a_pooler_has_its_own_objects_and_goes_with_its_server(made: MADE) -> No
     backend.servers.stop(server)
     assert pooled(found) == []
     assert not backend.poolers.serves(server.service_id)
+
+
+@pytest.mark.parametrize("servers", [[replace(SHARED, pooler_port=15460)], REPLICAS], ids=["service", "set"])
+def test_the_pods_of_a_pooler_are_replaced_when_its_certificate_is_renewed(made: MADE, servers: list[Server]) -> None:
+    found, backend = made
+    owner = servers[0].service_id
+    for one in REPLICAS:
+        backend.replicas.create(one)
+    eventually(lambda: backend.place.primary_pod(owner) is not None)
+    issue(found, owner, "first")
+    backend.poolers.start(servers, 15460)
+    eventually(lambda: backend.poolers.serves(owner))
+    before, now = certificate_of(found, owner), datetime.now(UTC)
+    backend.servers.maintain(servers[0], 1.0, now)
+    assert certificate_of(found, owner) == before
+    issue(found, owner, "second")
+    asked = len(found.requests)
+    backend.servers.maintain(servers[0], 1.0, now)
+    assert not [path for _, path in found.requests[asked:] if "secrets" in path]  # it is read once a day
+    backend.poolers._due_at[owner] = 0.0
+    backend.servers.maintain(servers[0], 1.0, now)
+    assert before != certificate_of(found, owner) != ""
+
+
+def issue(found: FakeCluster, owner: str, certificate: str) -> None:
+    data = {"tls.crt": base64.b64encode(certificate.encode()).decode()}
+    found.put(
+        "secrets", {"metadata": {"name": f"ramet-{owner}-server", "labels": {"ramet/service": owner}}, "data": data}
+    )
+
+
+def certificate_of(found: FakeCluster, owner: str) -> str:
+    template = found.objects[("deployments", f"ramet-{owner}-pooler")]["spec"]["template"]
+    return str(template["metadata"]["annotations"]["ramet/certificate"])
 
 
 def test_a_pooler_of_a_set_leads_to_all_of_its_servers(made: MADE) -> None:

@@ -19,6 +19,8 @@ LEAST_ANNOTATION = "ramet/at-least"
 CHANGED_ANNOTATION = "ramet/changed"
 # Whether another Ramet may stream from the server.
 COPY_ANNOTATION = "ramet/copied"
+# The digest of the certificate that the pods of a pooler have.
+CERTIFICATE_ANNOTATION = "ramet/certificate"
 # The pods of a pooler, with the id of the service or read replica set that it is of.
 POOLER_LABEL = "ramet/pooler"
 # The servers of a read replica set.

@@ -86,11 +86,19 @@ def files(servers: Sequence[Server], unknown_verifier: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(_owner(servers)), "data": own}
 
 
-def deployment(servers: Sequence[Server], site: Site) -> Manifest:
-    """Return what runs the pooler of the first server; another configuration replaces its pod without a gap."""
+def digest_of(text: str) -> str:
+    """Return a digest of a file by which the pods of a pooler are replaced when it changes."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def deployment(servers: Sequence[Server], site: Site, certificate: str) -> Manifest:
+    """Return what runs the pooler of the first server; another configuration replaces its pod without a gap.
+
+    `certificate` is the digest of that server's certificate.
+    """
     owner, writing = _owner(servers), _primary_of(servers[0])
     name, labels = names.pooler_name(owner), {**names.labels_of(owner), names.POOLER_LABEL: owner}
-    checksum = hashlib.sha256(pgbouncer_ini(servers).encode()).hexdigest()[:16]
+    digests = {"ramet/files": digest_of(pgbouncer_ini(servers)), names.CERTIFICATE_ANNOTATION: certificate}
     pod = {
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 5,
@@ -122,7 +130,7 @@ def deployment(servers: Sequence[Server], site: Site) -> Manifest:
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": {names.POOLER_LABEL: owner}},
-            "template": {"metadata": {"labels": labels, "annotations": {"ramet/files": checksum}}, "spec": pod},
+            "template": {"metadata": {"labels": labels, "annotations": digests}, "spec": pod},
         },
     }
 

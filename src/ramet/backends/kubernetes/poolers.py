@@ -3,13 +3,13 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ramet.backends.interface.values import Server, Sessions
 from ramet.backends.kubernetes import names, pgbouncer, probe
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.pgbouncer import CONTAINER
-from ramet.backends.kubernetes.resources import ConfigMap, Deployment, Object, Pod, Service
+from ramet.backends.kubernetes.resources import ConfigMap, Deployment, Object, Pod, SecretObject, Service
 from ramet.backends.local.sql.connections import DATABASE
 from ramet.backends.local.sql.service_roles import ensure_pooler_role_of
 from ramet.endpoints import pooler_host
@@ -20,6 +20,7 @@ _KINDS: tuple[type[Object], ...] = (Deployment, Service, ConfigMap)
 _ACCEPTS = "SELECT datallowconn FROM pg_database WHERE datname = %s"
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
+_CERTIFICATE_SECONDS = 86_400.0
 # What a container waits for that does not pass by itself.
 _HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerError", "CrashLoopBackOff")
 
@@ -29,6 +30,7 @@ class KubernetesPoolers:
     """Poolers; obeys ramet.backends.interface.poolers.Poolers."""
 
     place: Place
+    _due_at: dict[str, float] = field(default_factory=dict)
 
     def check(self) -> str:
         """Have poolers always, of a PgBouncer that keeps prepared statements."""
@@ -53,14 +55,30 @@ class KubernetesPoolers:
             self.check_database(first)
         host = pooler_host(first.host, first.service_id)
         self.place.api.apply(ConfigMap, pgbouncer.files(servers, scram_verifier(new_password()).reveal()))
-        self.place.api.apply(Deployment, pgbouncer.deployment(servers, self.place.site))
+        certificate = self._certificate(first.service_id)
+        self.place.api.apply(Deployment, pgbouncer.deployment(servers, self.place.site, certificate))
         self.place.api.apply(Service, pgbouncer.endpoint(servers, self.place.site, port, host))
         self._await_answer(first)
 
     def stop(self, service_id: str) -> None:
         """Remove the objects of the pooler; its pods end with their sessions."""
+        self._due_at.pop(service_id, None)
         for kind in _KINDS:
             self.place.api.delete(kind, names.pooler_name(service_id))
+
+    def keep_certificate(self, owner_id: str) -> None:
+        """Replace the pods of a pooler, if it is there, when the operator has renewed its certificate; look once a day.
+
+        PgBouncer loads the certificate for its clients when it starts. The operator renews it a week before its end.
+        """
+        pods = [one for one in self._pods(owner_id) if one.metadata.deleted_at is None]
+        if not pods or time.monotonic() < self._due_at.get(owner_id, 0.0):
+            return
+        self._due_at[owner_id] = time.monotonic() + _CERTIFICATE_SECONDS
+        known = {names.CERTIFICATE_ANNOTATION: self._certificate(owner_id)}
+        if any(known.items() - one.metadata.annotations.items() for one in pods):
+            change = {"spec": {"template": {"metadata": {"annotations": known}}}}
+            self.place.api.patch(Deployment, names.pooler_name(owner_id), change)
 
     def serves(self, service_id: str) -> bool:
         """Tell what the watch of pods says: the API server is not asked for that."""
@@ -72,6 +90,11 @@ class KubernetesPoolers:
 
     def _pods(self, owner_id: str) -> list[Pod]:
         return [one for one in self.place.pods.of_service(owner_id) if names.POOLER_LABEL in one.metadata.labels]
+
+    def _certificate(self, owner_id: str) -> str:
+        """Return the digest of the certificate that the operator has issued for a server and its pooler."""
+        secret = self.place.api.get(SecretObject, names.server_certificate_name(owner_id))
+        return "" if secret is None else pgbouncer.digest_of(secret.text("tls.crt"))
 
     def _await_answer(self, first: Server) -> None:
         deadline = time.monotonic() + _START_SECONDS

@@ -235,7 +235,12 @@ class KubernetesServers:
                 connection.execute(_END_WRITERS, (connections.PLATFORM_ROLE,))
 
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
-        """Take their rights to write from read-only roles, once a minute; logs are the cluster's business."""
+        """Take their rights to write from read-only roles, once a minute; logs are the cluster's business.
+
+        The pods of a pooler are replaced when the certificate in them is an old one.
+        """
+        if server.pooler_port is not None or server.primary is not None:
+            self.poolers.keep_certificate(server.service_id)
         if server.is_standby:
             return Maintenance(None)
         with contextlib.suppress(Unavailable):  # it does not serve: that is for others to say
