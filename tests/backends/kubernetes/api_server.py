@@ -53,8 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif "watch" in query:
             self._watch(plural, query)
         elif action == "log":
-            text = self.server.cluster.answer(name, ["log"], "")
-            self._send(200, text[0].encode())
+            text, _, code = self.server.cluster.answer(name, ["log"], "")
+            self._send(code if code in (400, 403, 404) else 200, text.encode())
         elif name:
             found = self.server.cluster.objects.get((plural, name))
             self._json(404, _status(404, f"{plural} {name} not found")) if found is None else self._json(200, found)

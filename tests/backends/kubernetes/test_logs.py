@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.kubernetes.backend import KubernetesBackend
-from ramet.errors import Invalid
-from ramet.model.logs import LogQuery
+from ramet.errors import Failed, Invalid
+from ramet.model.logs import LogPage, LogQuery
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.servers import SHARED
 
@@ -49,6 +50,26 @@ def test_entries_are_chosen_by_severity_and_time(backend: KubernetesBackend) -> 
     assert [entry.severity for entry in chosen.entries] == ["ERROR"]
     since = LogQuery(since=datetime(2026, 11, 23, 12, 0, 3, tzinfo=UTC))
     assert [entry.message for entry in backend.host.read_log(SHARED, since).entries] == ["three"]
+
+
+@pytest.mark.parametrize(("code", "reason"), [(400, "is waiting to start"), (404, "not found")])
+def test_a_container_that_has_not_started_or_is_gone_has_no_log(code: int, reason: str) -> None:
+    with in_cluster() as (found, place):
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        eventually(lambda: place.primary_pod(SHARED.service_id) is not None)
+        found.answer = lambda pod, command, stdin: (json.dumps({"code": code, "message": reason}), "", code)
+        assert backend.host.read_log(SHARED, LogQuery()) == LogPage([])
+
+
+def test_a_log_that_may_not_be_read_is_an_error() -> None:
+    with in_cluster() as (found, place):
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        eventually(lambda: place.primary_pod(SHARED.service_id) is not None)
+        found.answer = lambda pod, command, stdin: (json.dumps({"code": 403, "message": "forbidden"}), "", 403)
+        with pytest.raises(Failed, match="does not let Ramet"):
+            backend.host.read_log(SHARED, LogQuery())
 
 
 def test_a_cursor_of_no_page_is_refused(backend: KubernetesBackend) -> None:

@@ -39,6 +39,7 @@ _TIMEOUT_SECONDS = 10.0
 # its connection, perhaps without a word.
 _WATCH_SECONDS, _SILENT_SECONDS = 30, 40.0
 _MESSAGE_BYTES = 1024 * 1024
+_NO_LOG = (400, 404)
 _CHANNELS = ["v5.channel.k8s.io"]
 _ROOT = "/api/v1/namespaces/{}/pods/{}/{}"
 # The client loses what a program prints before the connection is its own, and fails if a program ends before its input
@@ -223,13 +224,15 @@ class Api:
     def read_log(
         self, pod: str, *, tail_lines: int | None = None, since: str | None = None, container: str = names.CONTAINER
     ) -> list[str]:
-        """Return the lines that a container has logged, PostgreSQL's by default, oldest first."""
+        """Return the lines that a container has logged, PostgreSQL's by default, oldest first.
+
+        There are none of a container that has not started, or that is gone.
+        """
         query = {"container": container, "tailLines": tail_lines, "sinceTime": since}
         sent = {name: value for name, value in query.items() if value is not None}
         with _errors(f"the log of pod {pod}"):
-            return _checked(
-                self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
-            ).text.splitlines()
+            answer = self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
+            return [] if answer.status_code in _NO_LOG else _checked(answer).text.splitlines()
 
     def run(
         self,
