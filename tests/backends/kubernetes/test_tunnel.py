@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,15 @@ def test_a_connection_ends_when_the_server_cannot_be_reached(tunnels: Tunnels) -
     tunnels._server_socket = "/nowhere"
     with connected(tunnels, "abcdefghij") as connection:
         assert connection.recv(1) == b""
+
+
+def test_the_files_of_a_server_are_written_again_when_tmp_was_cleaned(tunnels: Tunnels) -> None:
+    data = tunnels.paths("abcdefghij", 15).data
+    written = {path.name: path.read_text() for path in data.iterdir()}
+    shutil.rmtree(data)
+    assert tunnels.paths("abcdefghij", 15).data == data
+    assert {path.name: path.read_text() for path in data.iterdir()} == written
+    assert set(written) == {"PG_VERSION", "postmaster.pid"}
 
 
 def test_only_this_user_can_enter_and_nothing_is_left(tunnels: Tunnels) -> None:

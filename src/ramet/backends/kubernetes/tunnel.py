@@ -58,15 +58,20 @@ class Tunnels:
         self._closed = False
 
     def paths(self, service_id: str, pg_major: int) -> ServicePaths:
-        """Return where the server of a service can be reached from this process."""
+        """Return where the server of a service can be reached from this process.
+
+        Its files are written again if they are missing: what is old is removed from /tmp.
+        """
         root = self.root()
         with self._lock:
             directory = root / service_id
+            data = directory / "data"
+            data.mkdir(parents=True, exist_ok=True)
             if service_id not in self._listeners:
                 self._listen(directory, service_id)
-            version = directory / "data" / "PG_VERSION"
-            if not version.exists() or version.read_text() != f"{pg_major}\n":
-                version.write_text(f"{pg_major}\n")
+            for name, text in (("PG_VERSION", f"{pg_major}\n"), ("postmaster.pid", f"\n\n\n{_PORT}\n")):
+                if not (data / name).exists() or (data / name).read_text() != text:
+                    (data / name).write_text(text)
         return ServicePaths(directory, directory)
 
     def root(self) -> Path:
@@ -95,8 +100,6 @@ class Tunnels:
             shutil.rmtree(self._root, ignore_errors=True)
 
     def _listen(self, directory: Path, service_id: str) -> None:
-        (directory / "data").mkdir(parents=True, exist_ok=True)
-        (directory / "data" / "postmaster.pid").write_text(f"\n\n\n{_PORT}\n")
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(directory / f".s.PGSQL.{_PORT}"))
         listener.listen(16)
