@@ -3,6 +3,7 @@
 import pytest
 
 from ramet.control.poolers import await_end, disable_pooler, enable_pooler
+from ramet.control.ports import free_ports
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, start_service, stop_service
 from ramet.errors import Failed, WrongState
@@ -135,6 +136,20 @@ def test_one_that_cannot_be_started_is_taken_back_with_its_reason(world: World) 
         await_end(world.store, operation_id, 1)
     assert get_service(world.plane, world.project.id, service.id).pooler_port is None
     assert pooler_port(world, service.id) is None
+
+
+def test_one_that_could_not_be_started_is_tried_at_another_port(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    refused = free_ports(world.plane, owner=service.id)[0]
+    operation_id = enable_pooler(world.plane, world.project.id, service.id)
+    assert get_service(world.plane, world.project.id, service.id).pooler_port == refused
+    failing = laws.rewritten(world.procedures, "pooler", lambda p: laws.failing(p, "follow", after=False))
+    Worker(world.store, failing).run_until_idle()
+    with pytest.raises(Failed, match="Injected"):
+        await_end(world.store, operation_id, 1)
+    other = world.plane.placement.ports.index(refused) - 1
+    monkeypatch.setattr("ramet.control.ports.secrets.randbelow", lambda count: other % count)
+    assert enable(world, service.id) != refused
 
 
 def test_a_service_that_is_going_is_given_none(world: World) -> None:

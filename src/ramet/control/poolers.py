@@ -18,6 +18,7 @@ from ramet.store import operations, services
 from ramet.store.database import Store
 
 _ALLOWED = (Status.READY, Status.PAUSED)
+_PROCEDURES = (ProcedureName.POOLER, ProcedureName.REPLICA_POOLER)
 _LOOK_EVERY_SECONDS = 0.02
 
 
@@ -28,7 +29,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
     """
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
-    free = free_ports(plane, owner=service_id)
+    free = pooler_ports(plane, service_id)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "enablePooler")
@@ -37,6 +38,17 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
             return None
         services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])
         return None if service.paused else submit_pooler(tx, service.id, enabling=True)
+
+
+def pooler_ports(plane: Plane, owner: str) -> list[int]:
+    """Return free ports for the pooler of a service or set: first the one that it had before, if it could be started.
+
+    A cluster refuses ports of nodes that others have, which cannot be seen before.
+    """
+    with plane.store.read() as tx:
+        known = operations.of_subject(tx, owner)
+    failed = any(one.procedure in _PROCEDURES and one.status is OperationStatus.FAILED for one in known)
+    return free_ports(plane, owner=None if failed else owner)
 
 
 def check_database(plane: Plane, project_id: str, service_id: str) -> None:

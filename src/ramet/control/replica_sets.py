@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from ramet.control.admission import capacity_of, check_admission, wanted_for_nodes, wanted_to_resize_set
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.poolers import check_database, submit_pooler
+from ramet.control.poolers import check_database, pooler_ports, submit_pooler
 from ramet.control.ports import endpoint_host, free_ports, reserve_ports
 from ramet.control.quotas import check_growth
 from ramet.control.sleep import check_stays_awake
@@ -118,7 +118,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
     """Request a pooler for a set; return the operation that starts it, None when there is nothing to do."""
     plane.backend.poolers.check()
     check_database(plane, project_id, service_id)
-    free = free_ports(plane, owner=set_id)
+    free = pooler_ports(plane, set_id)
     with plane.change() as tx:
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
         found = _find(plane, tx, parent, set_id)
