@@ -79,6 +79,7 @@ MANIFESTS = {
     "volume-reader": archive_manifests.volume_reader("abcdefghij", 15, SITE, "ramet-abcdefghij-1"),
     "policy-closed": policies.closed("forkfork12", API),
     "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
+    "policy-replica": policies.restricted("replica001", API, [], "forkfork12"),
     "endpoint": manifests.endpoint(SHARED, SITE),
     "endpoint-standbys": manifests.endpoint(replace(SHARED, standbys=Standbys(1)), SITE),
     "endpoint-replicas": manifests.endpoint(REPLICA, SITE),

@@ -137,6 +137,30 @@ def test_replicas_begin_with_a_snapshot_and_have_one_endpoint(made: MADE) -> Non
     assert not [name for _, name in found.objects if "replica" in name]
 
 
+@pytest.mark.parametrize(("fork_egress", "restricted"), [("deny", True), ("allow", False)])
+def test_replicas_of_a_fork_connect_to_what_the_fork_may_connect_to(
+    made: MADE, fork_egress: str, restricted: bool
+) -> None:
+    found, first = made
+    backend = KubernetesBackend(replace(first.place, site=replace(first.place.site, fork_egress=fork_egress)))
+    fork = replace(SHARED, service_id="forkfork12")
+    replica = replace(REPLICAS[0], primary=Primary("forkfork12", 15432, "replica001", 15450))
+    backend.restore.capture(fork, Source(SHARED))
+    backend.servers.open(fork)
+    eventually(lambda: backend.replicas.create(replica))
+    key = ("networkpolicies", "ramet-replica001-egress")
+    assert (key in found.objects) == restricted
+    written = [path.split("/")[-2] for verb, path in found.requests if verb == "PATCH" and "replica001" in path]
+    assert not restricted or written.index("networkpolicies") < written.index("clusters")
+    found.remove("networkpolicies", "ramet-forkfork12-egress")
+    backend.servers.open(replica)
+    assert key not in found.objects
+    backend.replicas.create(REPLICAS[1])
+    assert ("networkpolicies", "ramet-replica002-egress") not in found.objects
+    backend.place.clusters.stop()
+    backend.place.pods.stop()
+
+
 def test_no_replica_is_made_while_its_service_is_down(made: MADE) -> None:
     found, backend = made
     found.remove("pods", f"{NAME}-1")

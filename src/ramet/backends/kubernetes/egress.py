@@ -14,12 +14,20 @@ def close(place: Place, service_id: str) -> None:
 
 def settle(place: Place, server: Server) -> None:
     """Let a secured fork connect to what its environment allows. A service that is no fork has no policy."""
-    name = names.policy_name(server.service_id)
-    if place.api.get(NetworkPolicy, name) is None:
-        return
+    if place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
+        _settle(place, server.service_id, is_free=server.environment is not Environment.DEV)
+
+
+def follow(place: Place, replica_id: str, primary_id: str) -> None:
+    """Let a read replica connect to its primary, and to what that may connect to. May run again."""
+    is_free = place.api.get(NetworkPolicy, names.policy_name(primary_id)) is None
+    _settle(place, replica_id, primary_id, is_free=is_free)
+
+
+def _settle(place: Place, service_id: str, primary_id: str | None = None, *, is_free: bool) -> None:
     allowed = place.site.fork_egress
-    if server.environment is not Environment.DEV or allowed == policies.ALLOW:
-        place.api.delete(NetworkPolicy, name)
+    if is_free or allowed == policies.ALLOW:
+        place.api.delete(NetworkPolicy, names.policy_name(service_id))
         return
     networks = [] if allowed == policies.DENY else allowed.split(",")
-    place.api.apply(NetworkPolicy, policies.restricted(server.service_id, place.api.addresses(), networks))
+    place.api.apply(NetworkPolicy, policies.restricted(service_id, place.api.addresses(), networks, primary_id))

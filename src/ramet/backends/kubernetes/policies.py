@@ -23,9 +23,15 @@ def closed(service_id: str, api: Sequence[ApiAddress]) -> dict[str, Any]:
     return _policy(service_id, [_to_api(one) for one in api])
 
 
-def restricted(service_id: str, api: Sequence[ApiAddress], networks: Sequence[str]) -> dict[str, Any]:
-    """Return the policy of a DEV fork that may connect to its own standbys and to some networks, but nowhere else."""
-    own = {"to": [{"podSelector": {"matchLabels": names.labels_of(service_id)}}]}
+def restricted(
+    service_id: str, api: Sequence[ApiAddress], networks: Sequence[str], primary_id: str | None = None
+) -> dict[str, Any]:
+    """Return the policy of a DEV fork that may connect to its own standbys and to some networks, but nowhere else.
+
+    A read replica of one may connect to the servers of its primary, too.
+    """
+    owners = [service_id] if primary_id is None else [service_id, primary_id]
+    own = {"to": [{"podSelector": {"matchLabels": names.labels_of(one)}} for one in owners]}
     dns = {
         "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
         "ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")],

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramet.backends.interface.values import Server
-from ramet.backends.kubernetes import manifests, names, snapshots
+from ramet.backends.kubernetes import egress, manifests, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.copies import KubernetesCopies
@@ -47,6 +47,7 @@ class KubernetesReplicas:
             seed = names.seed_name(replica.service_id)
             volume = self.place.volume_of(primary_id).metadata.name
             snapshots.take(self.place, replica.service_id, seed, volume)
+        egress.follow(self.place, replica.service_id, primary_id)  # before it has a pod
         self.place.apply(replica, Phase.CLOSED)
         return True
 

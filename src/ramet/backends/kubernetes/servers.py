@@ -152,6 +152,8 @@ class KubernetesServers:
         self.place.apply_open(server)
         if server.primary is None:
             egress.settle(self.place, server)
+        else:
+            egress.follow(self.place, server.service_id, server.primary.service_id)
         self._await_open(server)
         if server.primary is not None:
             self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
