@@ -23,7 +23,8 @@ def certificate_authority(plane: Plane) -> CertificateAuthority:
         raise Invalid(
             "NO_AUTHORITY",
             "This backend has no authority that the certificates of all services are of",
-            "On Kubernetes each cluster has its own: kubectl get secret SERVICE-ca -o jsonpath='{.data.ca\\.crt}'",
+            "On Kubernetes each service has its own: kubectl get secret ramet-SERVICE_ID-ca --namespace NAMESPACE "
+            "-o jsonpath='{.data.ca\\.crt}' | base64 --decode",
         )
     digest = x509.load_pem_x509_certificate(plane.authority.encode()).fingerprint(hashes.SHA256())
     return CertificateAuthority(plane.authority, digest.hex(":").upper())
