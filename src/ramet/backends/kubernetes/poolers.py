@@ -74,11 +74,11 @@ class KubernetesPoolers:
         pods = [one for one in self._pods(owner_id) if one.metadata.deleted_at is None]
         if not pods or time.monotonic() < self._due_at.get(owner_id, 0.0):
             return
-        self._due_at[owner_id] = time.monotonic() + _CERTIFICATE_SECONDS
         known = {names.CERTIFICATE_ANNOTATION: self._certificate(owner_id)}
         if any(known.items() - one.metadata.annotations.items() for one in pods):
             change = {"spec": {"template": {"metadata": {"annotations": known}}}}
             self.place.api.patch(Deployment, names.pooler_name(owner_id), change)
+        self._due_at[owner_id] = time.monotonic() + _CERTIFICATE_SECONDS
 
     def serves(self, service_id: str) -> bool:
         """Tell what the watch of pods says: the API server is not asked for that."""

@@ -21,7 +21,7 @@ SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
 _ATTEMPTS = 5
-_RESTART_SECONDS, _TRIES = 60.0, 50
+_RESTART_SECONDS, _TRIES = 120.0, 50
 _JOBS_RUN = "SELECT current_setting('timescaledb.max_background_workers') <> '0'"
 # What the operator has granted as a role that goes, the superuser of initdb has granted.
 _OWN_GRANTS = "UPDATE pg_auth_members SET grantor = 10 WHERE grantor = %s"

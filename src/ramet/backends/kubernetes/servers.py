@@ -242,7 +242,8 @@ class KubernetesServers:
         The pods of a pooler are replaced when the certificate in them is an old one.
         """
         if server.pooler_port is not None or server.primary is not None:
-            self.poolers.keep_certificate(server.service_id)
+            with contextlib.suppress(Unavailable):  # the next call looks again
+                self.poolers.keep_certificate(server.service_id)
         if server.is_standby:
             return Maintenance(None)
         with contextlib.suppress(Unavailable):  # it does not serve: that is for others to say
