@@ -110,6 +110,7 @@ def recover(
 
 def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wanted, output: str) -> int:
     """Recover into a data directory that is locked; return the exit code."""
+    _check_backend(settings)
     from ramet.app import Runtime  # it takes a second, and the list of what there is does not need it
 
     holdings = list(contents.holdings) if wanted.everything else contents.choose(wanted.services)
@@ -132,6 +133,19 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
         ended = session.progress_of(runtime.store, ids)
     print_result_of(settings, contents.url, ended, plan, output, has_key=key is not None)
     return 1 if plan.refused or any(each.service.failed_at is not None for each in ended) else 0
+
+
+def _check_backend(settings: Settings) -> None:
+    """Raise Invalid on Kubernetes: the Barman plugin refuses to archive below a name that has WAL.
+
+    Its check also keeps apart the WAL of a Cluster that runs still: no owner of the archive is known to the plugin.
+    """
+    if settings.backend == "kubernetes":
+        raise Invalid(
+            "NOT_ON_KUBERNETES",
+            "The backend for Kubernetes cannot bring services back under their own ids",
+            "docs/kubernetes.md says how they are restored.",
+        )
 
 
 def _key(settings: Settings, contents: Contents, *, without_key: bool) -> RecoveryKey | None:
