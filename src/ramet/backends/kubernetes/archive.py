@@ -12,16 +12,17 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.past import Base
 from ramet.backends.kubernetes.waking import last_position_of
 from ramet.backends.local.sql.connections import row
-from ramet.backends.local.wal.segment import segment_before, segment_named
+from ramet.backends.local.wal.segment import end_of_records, segment_before, segment_named
 from ramet.errors import Failed
-from ramet.model.snapshot import lsn_number
 
 _BASES_SECONDS = 30.0
 _MOST_SAMPLES = 1000
 # After a commit nothing follows in WAL for as long as a service is idle: its segment is closed for the archive.
 _SWITCH_SECONDS = 60.0
+# The time is before that of the snapshot. What had ended by then is in WAL before the LSN.
 _POSITION = """
-SELECT clock_timestamp(), pg_current_wal_flush_lsn()::text, last_archived_wal,
+SELECT now(), pg_current_wal_insert_lsn()::text,
+       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || pg_current_snapshot()::text, last_archived_wal,
        failed_count > 0 AND last_failed_time > coalesce(last_archived_time, '-infinity'), last_failed_wal
 FROM pg_stat_archiver
 """
@@ -31,11 +32,17 @@ FROM pg_stat_archiver
 class _Seen:
     """What is known of a service's archive: samples of its WAL position that are not archived yet, and base backups.
 
+    `transactions` are those of the newest sample, with the timeline: while they are the same, none has ended, and what
+    PostgreSQL itself writes, such as that it was idle, is no reason to archive. `switched` is where WAL was when its
+    segment was closed last, `reached` the end of what was archived.
     `whole` is the last segment of a stopped server, once the archive has it. `damaged` is what checks have found;
     `is_damaged`: in this round.
     """
 
     samples: deque[tuple[datetime, int]] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLES))
+    transactions: str = ""
+    switched: int = 0
+    reached: int = 0
     archived_until: datetime | None = None
     base_taken_at: datetime | None = None
     looked_at: float = -_BASES_SECONDS
@@ -130,21 +137,25 @@ class KubernetesArchive:
 
     def _observe(self, server: Server, seen: _Seen) -> str | None:
         with self.place.connect(server) as connection:
-            now, position, archived, is_failing, failed = row(connection, _POSITION)
-            flushed = lsn_number(position)
-            if not seen.samples or seen.samples[-1][1] < flushed:
-                seen.samples.append((now, flushed))
+            now, position, transactions, archived, is_failing, failed = row(connection, _POSITION)
+            written = end_of_records(position)
+            if seen.transactions != transactions:
+                seen.samples.append((now, written))
+                seen.transactions = transactions
             segment = segment_named(archived or "")
             reached = 0 if segment is None else segment.end
+            if reached < seen.reached:  # a crash loses what was counted: only another segment tells
+                seen.switched = 0
+            seen.reached = reached
             while seen.samples and seen.samples[0][1] <= reached:
                 seen.archived_until, _ = seen.samples.popleft()
             if not seen.samples:
                 seen.archived_until, seen.waits_since = now, None
             elif seen.waits_since is None:
                 seen.waits_since = time.monotonic()
-            elif time.monotonic() - seen.waits_since >= _SWITCH_SECONDS:
+            elif time.monotonic() - seen.waits_since >= _SWITCH_SECONDS and seen.switched < seen.samples[-1][1]:
                 connection.execute("SELECT pg_switch_wal()")
-                seen.waits_since = time.monotonic()
+                seen.waits_since, seen.switched = time.monotonic(), written
         if is_failing:
             return (
                 f"WAL segment {failed} cannot be archived; the log of its pod's container plugin-barman-cloud says why"

@@ -1,0 +1,110 @@
+"""How far the archive of a serving service is, by what its server says."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramet.archive import layout
+from ramet.archive.backup_info import BackupInfo
+from ramet.archive.object_store import open_bucket
+from ramet.backends.interface.archive import ArchiveState
+from ramet.backends.kubernetes import archive
+from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.store_access import StoreAccess
+from tests.backends.kubernetes.api_server import in_cluster
+from tests.backends.kubernetes.servers import SHARED
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_SEGMENT = "0000000100000000000000{:02X}"
+
+
+class Talking:
+    """A server that says what a test has written, and counts how often its segment was closed."""
+
+    def __init__(self, backend: KubernetesBackend) -> None:
+        self.backend = backend
+        self.switches = 0
+        self.seconds = 0
+        self._said: tuple[Any, ...] = ()
+
+    def execute(self, query: str | bytes, _: object = None) -> "Talking":
+        """Answer a query."""
+        self.switches += query == "SELECT pg_switch_wal()"
+        return self
+
+    def fetchone(self) -> tuple[Any, ...]:
+        """Return the answer."""
+        return self._said
+
+    def observe(self, lsn: str, transactions: str, archived: int, timeline: int = 1) -> ArchiveState:
+        """Let a second pass, and the archive be observed."""
+        self.seconds += 1
+        name = _SEGMENT.format(archived) if archived else None
+        self._said = (self.now, lsn, f"{timeline:08X}{transactions}", name, False, None)
+        return self.backend.archive.maintain(SHARED, paused=False, timeout_seconds=1)
+
+    @property
+    def now(self) -> datetime:
+        """The clock of the server."""
+        return BEGAN + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talking]:
+    monkeypatch.setattr(archive, "_SWITCH_SECONDS", 0.0)
+    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (_, place):
+        bucket = place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")
+        info = BackupInfo(
+            "20260101T000000", "cloud", 1, 180000, 1, BEGAN, BEGAN, "0/1000028", "0/1000100",
+            _SEGMENT.format(1), _SEGMENT.format(1), 9, "",
+        )  # fmt: skip
+        bucket.write(layout.info_key(SHARED.service_id, info.backup_id), info.dump())
+        made = Talking(KubernetesBackend(place))
+
+        @contextmanager
+        def connect(_place: Place, _server: object) -> Iterator[Talking]:
+            yield made
+
+        monkeypatch.setattr(Place, "connect", connect)
+        yield made
+
+
+def test_the_segment_of_an_idle_service_is_closed_once_for_what_was_committed(server: Talking) -> None:
+    assert server.observe("0/3000100", "700:700:", archived=2).archived_until is None
+    server.observe("0/3000100", "700:700:", archived=2)
+    assert server.switches == 1
+    for lsn in ("0/4000028", "0/4000060", "0/4000098", "0/40000D0"):  # what PostgreSQL writes of itself
+        assert server.observe(lsn, "700:700:", archived=3).archived_until == server.now
+    assert server.switches == 1
+
+    committed = server.now
+    for lsn in ("0/4000200", "0/4000238"):
+        assert server.observe(lsn, "701:701:", archived=3).archived_until == committed
+    assert server.switches == 2
+
+
+def test_no_segment_is_closed_for_what_waits_in_an_earlier_one(server: Talking) -> None:
+    for lsn in ("0/3000100", "0/3000100", "0/4000060", "0/4000098", "0/5000060"):
+        assert server.observe(lsn, "700:700:", archived=2).archived_until is None
+    assert server.switches == 1
+
+
+def test_a_crash_that_loses_what_was_archived_does_not_keep_a_commit_waiting(server: Talking) -> None:
+    for _ in range(2):
+        server.observe("0/3000100", "700:700:", archived=2)
+    assert server.switches == 1
+    assert server.observe("0/4000100", "700:700:", archived=0).archived_until is None
+    assert server.switches == 2
+    assert server.observe("0/5000060", "700:700:", archived=4).archived_until == server.now
+
+
+def test_what_another_primary_has_is_archived_for_itself(server: Talking) -> None:
+    server.observe("0/3000028", "700:700:", archived=2)
+    assert server.observe("0/3000028", "700:700:", archived=3).archived_until == server.now
+    before = server.now
+    assert server.observe("0/4000100", "700:700:", archived=3, timeline=2).archived_until == before
