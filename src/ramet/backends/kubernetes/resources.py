@@ -233,6 +233,7 @@ class SnapshotStatus(Struct, frozen=True, rename="camel"):
 class VolumeSnapshot(_Named, frozen=True):
     """A snapshot of a volume."""
 
+    spec: dict[str, Any] = {}
     status: SnapshotStatus = SnapshotStatus()
 
 

@@ -38,24 +38,57 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     """Take a snapshot of a service, as `take` does; return what it contains, which is noted as soon as it is cut.
 
     Storage may work on a snapshot for minutes after it was cut, and what is committed then is not in it. The WAL that
-    it needs begins where the server was before.
+    it needs begins where the server was before. One that was cut while nobody looked is taken again, and one of a
+    server that is the primary no more.
     """
     name = names.snapshot_name(server.service_id, snapshot_id)
-    if place.api.get(VolumeSnapshot, name) is None:
+    found = place.api.get(VolumeSnapshot, name)
+    if found is not None and _is_cut(found.status) and noted(found) is None:
+        _remove(place, name)
+        found = None
+    if found is None:
         volume = place.volume_of(server.service_id).metadata.name
         wanted = manifests.snapshot(
             server.service_id, place.site, name, volume, snapshot_id, _begun(place, server, paused=paused)
         )
         place.api.apply(VolumeSnapshot, wanted)
-    cut = _await(place, name, lambda status: status.creation_time is not None or status.ready_to_use is True)
+    cut = _await(place, name, _is_cut)
     facts = noted(cut)
     if facts is None:
-        found = position(place, server, paused=paused)
-        before = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
-        facts = {**found, **{key: before[key] for key in _OF_BEFORE if key in before}, "taken_at": found["at"]}
+        facts = _facts(place, server, cut, paused=paused)
         note(place, name, facts)
     await_taken(place, name)
     return facts
+
+
+def _is_cut(status: SnapshotStatus) -> bool:
+    return status.creation_time is not None or status.ready_to_use is True
+
+
+def _facts(place: Place, server: Server, cut: VolumeSnapshot, *, paused: bool) -> dict[str, Any]:
+    """Return what a snapshot contains that was cut just now. Raises Unavailable when it is not of the primary."""
+    found = position(place, server, paused=paused)
+    begun = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
+    volume = place.volume_of(server.service_id).metadata.name
+    is_of_primary = cut.spec.get("source") == {"persistentVolumeClaimName": volume}
+    if not is_of_primary or begun.get("timeline", found["timeline"]) != found["timeline"]:
+        _remove(place, cut.metadata.name)
+        raise Unavailable(
+            "SNAPSHOT_LATE",
+            f"The VolumeSnapshot {cut.metadata.name} is taken again",
+            "Another server has become the primary since it was begun.",
+        )
+    return {**found, **{key: begun[key] for key in _OF_BEFORE if key in begun}, "taken_at": found["at"]}
+
+
+def _remove(place: Place, name: str) -> None:
+    """Remove a snapshot, and return when it is gone. Raises Unavailable while it is not."""
+    place.api.delete(VolumeSnapshot, name)
+    deadline = time.monotonic() + _TAKE_SECONDS
+    while place.api.get(VolumeSnapshot, name) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable("SNAPSHOT_LATE", f"The VolumeSnapshot {name} is still being removed")
+        time.sleep(_LOOK_SECONDS)
 
 
 def _begun(place: Place, server: Server, *, paused: bool) -> dict[str, str]:

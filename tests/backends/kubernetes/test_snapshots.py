@@ -1,0 +1,62 @@
+"""Snapshots that cannot be trusted to have what would be noted with them are taken again."""
+
+import pytest
+
+from ramet.backends.kubernetes import snapshots, waking
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.resources import Metadata, Volume
+from ramet.errors import Unavailable, Unseen
+from tests.backends.kubernetes.past_world import NAME, STOPPED, World
+from tests.backends.kubernetes.servers import SHARED
+
+
+def _positions(monkeypatch: pytest.MonkeyPatch, *places: tuple[int, str, str]) -> None:
+    """Let the server say these timelines, LSNs and times, one after the other."""
+    found = iter({**STOPPED, "timeline": timeline, "end_lsn": lsn, "at": at} for timeline, lsn, at in places)
+    monkeypatch.setattr(waking, "position_of", lambda place, server: next(found))
+
+
+def test_a_snapshot_that_was_cut_while_nobody_looked_is_taken_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{NAME}-snapshot02"
+
+    def lost(place: object, name: str, facts: object) -> None:
+        raise Unseen("KUBERNETES_UNREACHABLE", "The API server cannot be asked now")
+
+    _positions(
+        monkeypatch,
+        *((1, "0/3000028", f"2026-01-01T00:00:0{second}.000000Z") for second in (1, 2)),
+        *((1, "0/4000028", f"2026-01-01T00:09:0{second}.000000Z") for second in (1, 2)),
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "note", lost)
+        with pytest.raises(Unseen):
+            world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    first = world.found.objects["volumesnapshots", name]
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    assert facts is not None
+    assert (facts.taken_at.isoformat(), facts.end_lsn) == ("2026-01-01T00:09:02+00:00", "0/4000028")
+    removed = [path for verb, path in world.found.requests if verb == "DELETE" and path.endswith(name)]
+    assert len(removed) == 1, "what was written in nine minutes is not in the first one"
+    assert world.found.objects["volumesnapshots", name]["metadata"] != first["metadata"]
+    assert world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False) == facts
+
+
+@pytest.mark.parametrize("is_noticed_by", ["its timeline", "its volume"])
+def test_a_snapshot_of_a_server_that_failed_over_is_taken_again_of_the_new_primary(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_noticed_by: str
+) -> None:
+    at = "2026-01-01T00:00:01.000000Z"
+    timeline = 2 if is_noticed_by == "its timeline" else 1
+    _positions(monkeypatch, (1, "0/3000028", at), *[(timeline, "0/3000200", at)] * 3)
+    with monkeypatch.context() as patched:
+        if is_noticed_by == "its volume":
+            primaries = iter([Volume(Metadata(name=f"{NAME}-{number}")) for number in (1, 2)])
+            patched.setattr(Place, "volume_of", lambda place, service_id: next(primaries))
+        with pytest.raises(Unavailable, match="taken again"):
+            world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    assert ("volumesnapshots", f"{NAME}-snapshot02") not in world.found.objects
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    assert facts is not None
+    assert (facts.timeline, facts.end_lsn) == (timeline, "0/3000200")
