@@ -63,6 +63,10 @@ class World:
             for xid, lsn, after in ends
         )
 
+    def log_in(self, zone: str) -> str:
+        """Return what pg_waldump prints with a TZ."""
+        return self.log.replace(_ZONE, zone[1:-2])
+
     def back_up(self) -> BackupInfo:
         """Put a base backup into the archive that ends where and when the snapshot does."""
         at, end, first = self.base.taken_at, self.base.end_lsn, "000000010000000000000002"
@@ -99,7 +103,7 @@ def past_world(archive: Path, **changes: Any) -> Iterator[World]:
             if "read" not in command:
                 return "", "", 0
             zone = next(word for word in command if word.startswith("<"))
-            return f"{made.log.replace(_ZONE, zone[1:-2])}status: 0\n", "", 0
+            return f"{made.log_in(zone)}status: 0\n", "", 0
 
         found.answer = answer
         yield made

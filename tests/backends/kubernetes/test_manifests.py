@@ -62,6 +62,7 @@ MANIFESTS = {
     "object-store": archive_manifests.object_store(STORE),
     "object-store-by-role": archive_manifests.object_store(StoreAccess("s3://bucket")),
     "base-backup": archive_manifests.base_backup("abcdefghij", "20261125"),
+    "wal-notes": archive_manifests.wal_notes("forkfork12", {"ended": "1"}),
     "wal-reader": archive_manifests.wal_reader("forkfork12", 15, SITE),
     "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
     "standbys": manifests.cluster(replace(SHARED, standbys=Standbys(2, 1)), SITE, Phase.OPEN),

@@ -13,6 +13,8 @@ WAL_DIRECTORY, VOLUME_DIRECTORY = "/wal", "/volume"
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _POSTGRES_USER = 26
 _READER_SECONDS = 3600
+# Of the segments that `recovery_point` reads at a time, with those of two records, which may have 1 GiB each.
+_WAL_LIMIT = "2304Mi"
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,15 @@ def base_backup(service_id: str, mark: str) -> dict[str, Any]:
 def wal_reader(child_id: str, pg_major: int, site: Site) -> dict[str, Any]:
     """Return the pod that reads WAL for a fork: PostgreSQL's programs, a directory, no rights, and an end."""
     mount, name = {"name": "wal", "mountPath": WAL_DIRECTORY}, names.reader_name(child_id)
-    pod = _reader(child_id, name, pg_major, site, mount, {"emptyDir": {}})
+    pod = _reader(child_id, name, pg_major, site, mount, {"emptyDir": {"sizeLimit": _WAL_LIMIT}})
     pod["spec"]["securityContext"]["fsGroup"] = _POSTGRES_USER
     return pod
+
+
+def wal_notes(child_id: str, noted: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the pods that read WAL for a fork have found, one after the other."""
+    metadata = {"name": names.reader_name(child_id), "labels": names.labels_of(child_id)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(noted)}
 
 
 def volume_reader(reader_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:

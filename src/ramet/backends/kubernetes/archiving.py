@@ -55,5 +55,12 @@ def newest_by_number(segments: list[Segment]) -> dict[int, Segment]:
     """Return the segment of the newest timeline of each number.
 
     All timelines below a name are one line of descent: a later one begins with what the one before had until then.
+    What an earlier one has behind that is not of the line: a primary may have archived it that another one replaced.
     """
-    return {one.number: one for one in sorted(segments)}
+    found: dict[int, Segment] = {}
+    newest = {one.number: one for one in sorted(segments)}
+    timeline = 0
+    for number, one in sorted(newest.items()):
+        if one.timeline >= timeline:
+            found[number], timeline = one, one.timeline
+    return found

@@ -27,7 +27,6 @@ from ramet.backends.local.sql.connections import Connection
 from ramet.errors import Failed, Unavailable
 
 _POD_SECONDS, _POD_LOOK_SECONDS = 120.0, 0.1
-_ENDED = ("Succeeded", "Failed")
 _PSQL = ("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres")
 # Each program in a pod is expensive to start: so the pod itself tries again, until the first column is true.
 _UNTIL_TRUE = f"""
@@ -192,7 +191,7 @@ class Place:
         while (pod := self.api.get(Pod, name)) is None or not pod.runs:
             if pod is None:
                 self.api.apply(Pod, wanted)
-            elif pod.status.phase in _ENDED:
+            elif pod.has_ended:
                 self.api.delete(Pod, name, grace_seconds=0)
             if time.monotonic() > deadline:
                 return f"{name} is gone" if pod is None else pod.progress

@@ -100,7 +100,7 @@ def snapshot_name(service_id: str, snapshot_id: str) -> str:
 
 
 def reader_name(service_id: str) -> str:
-    """Return the name of the pod in which the WAL for a fork is read."""
+    """Return the name of the pod in which the WAL for a fork is read, and of what is noted of that."""
     return f"{cluster_name(service_id)}-wal"
 
 

@@ -78,7 +78,7 @@ def bring(place: Place, child: Server, source: Source, base: Base, seconds: floa
     if starting is not None:
         return f"the pod that reads WAL starts: {starting}"
     reader.open()
-    return Search(place, reader, source.parent.archive_name, base.facts, base.later).bring(seconds)
+    return Search(place, reader, source.parent.archive_name, base.facts, base.later).bring(source.target, seconds)
 
 
 def capture(place: Place, child: Server, source: Source, base: Base) -> Capture | None:
@@ -140,10 +140,9 @@ def _point(place: Place, child: Server, source: Source, base: Base, target: date
             return recovery_point.archived_end(place, archived_as, base.facts)
         return recovery_point.live_end(place, parent, target)
 
-    try:
-        return Search(place, reader, archived_as, base.facts, base.later).find(target, end)
-    finally:
-        reader.close()
+    found = Search(place, reader, archived_as, base.facts, base.later).find(target, end)
+    reader.close()  # one that fails keeps what it has for the next call, and goes with the fork
+    return found
 
 
 def _recovery(source: Source, base: Base, point: RecoveryPoint | None) -> Recovery:
@@ -175,7 +174,7 @@ def _facts(source: Source, base: Base, point: RecoveryPoint | None) -> dict[str,
         found["archive"] = {"base_backup": base.backup_id}
     if point is not None:
         last = point.cut.recover_to
-        found |= {"cut": point.cut.facts(), "segments": list(point.segments)}
+        found |= {"cut": point.cut.facts(), "segments": [*point.segments[:1], *point.segments[1:][-1:]]}
         found["left_at"] = None if last is None else last.end_lsn
     return found
 

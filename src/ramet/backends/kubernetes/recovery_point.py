@@ -1,22 +1,30 @@
 """Where recovery to a time ends in the archived WAL of a service: found by reading that, proven by a later commit."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import archiving, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.backends.local.sql.commit_beyond import commit_beyond
-from ramet.backends.local.wal.boundary import Cut, cut_at_time
+from ramet.backends.local.wal.boundary import Cut, CutSearch
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_before, shown_lsn
+from ramet.backends.local.wal.waldump import Stretch, TransactionEnd
 from ramet.errors import Failed, Unavailable
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _ARCHIVED_SECONDS = 60.0
+# What is read at a time: its ends of transactions are in memory, 100,000 of a segment at most.
+_STRETCH_SEGMENTS = 4
+# No record is longer than 64 segments (XLogRecordMaxSize of PostgreSQL): within so many one begins and ends.
+_LONGEST_SEGMENTS = 66
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,32 @@ class RecoveryPoint:
 
     cut: Cut
     segments: Sequence[str]
+
+
+@dataclass
+class Reading:
+    """How far a search is: WAL was read until an LSN, last of the segment `last`, and `found` has what is needed of it.
+
+    The next run of pg_waldump starts at `start`, because the record of the next end may have begun before `until`: with
+    the last end, which it has `seen`, or in the last segment of which a record was read that begins there.
+    """
+
+    base_lsn: str
+    until: int
+    start: int
+    found: CutSearch
+    last: Segment | None = None
+    seen: int = -1
+
+    def take(self, ends: Sequence[TransactionEnd], begun: Iterable[int]) -> None:
+        """Take what was read; `begun` are the numbers of the segments in which records begin, as far as is known."""
+        new = [one for one in ends if lsn_number(one.lsn) > self.seen]
+        self.found.read(new)
+        if new:
+            self.start = self.seen = lsn_number(new[-1].lsn)
+        passed = [number for number in sorted(begun) if (number + 1) * SEGMENT_BYTES <= self.until]
+        # The record that begins in the last one of these may be longer than what was read.
+        self.start = max([self.start, *(number * SEGMENT_BYTES for number in passed[-2:-1])])
 
 
 @dataclass(frozen=True)
@@ -42,28 +76,63 @@ class Search:
 
         Raises Failed, with its name, for the first segment that is missing or damaged.
         """
-        cut, until = Cut(), self.base.end_lsn
+        reading, cut, until = self._resumed(target), Cut(), self.base.end_lsn
         for until in self._ends(live_end):
-            cut = self._cut(target, until)
+            self._read(reading, until)
+            cut = reading.found.cut()
             if cut.first_excluded is not None:
                 break
         needed = until if cut.recover_to is None else cut.recover_to.end_lsn
         return RecoveryPoint(cut, [one.name for one in self._segments_until(needed)])
 
-    def bring(self, seconds: float) -> str | None:
-        """Give the reader for so many seconds what it reads first; say how far that is, None when all is there.
+    def bring(self, target: datetime, seconds: float) -> str | None:
+        """Have WAL read for so many seconds; say how far that is, None when all was that comes first.
 
         That is what is archived until the first later end, or all that is.
         """
-        known, number = archived_from(self.place, self.archived_as, self.base), _first_number(self.base)
-        end = lsn_number(self.later[0]) if self.later else math.inf
-        found = []
-        while number in known and known[number].start < end:
-            found.append(known[number])
-            number += 1
-        if self.reader.fetch(archiving.wal_of(self.place, self.archived_as), found, seconds):
+        reading = self._resumed(target)
+        end = min([archived_end(self.place, self.archived_as, self.base), *self.later[:1]], key=lsn_number)
+        if self._read(reading, end, seconds):
             return None
-        return f"{self.reader.count()} of {len(found)} archived WAL segments were brought to the pod that reads them"
+        numbers = self._numbers_until(end)
+        brought = reading.start // SEGMENT_BYTES - numbers.start + self.reader.count()
+        return f"{brought} of {len(numbers)} archived WAL segments were brought to the pod that reads them"
+
+    def _resumed(self, target: datetime) -> Reading:
+        """Return what was noted, unless it is of another search, or a later timeline has replaced what was read."""
+        text = self.reader.noted()
+        noted = None if text is None else msgspec.json.decode(text, type=Reading)
+        if noted is not None and (noted.base_lsn, noted.found.target) == (self.base.end_lsn, target):
+            last = noted.last
+            if last is None or archived_from(self.place, self.archived_as, self.base).get(last.number) == last:
+                return noted
+        lsn = lsn_number(self.base.end_lsn)
+        return Reading(self.base.end_lsn, lsn, lsn, CutSearch.begin(target, self.base.taken_at))
+
+    def _read(self, reading: Reading, until: str, seconds: float = math.inf) -> bool:
+        """Read on to an LSN, some segments at a time; False: not all within that time."""
+        deadline, end = time.monotonic() + seconds, lsn_number(until)
+        archive, segments = archiving.wal_of(self.place, self.archived_as), self._segments_until(until)
+        while reading.until < end:
+            stop = min(end, (reading.until // SEGMENT_BYTES + _STRETCH_SEGMENTS) * SEGMENT_BYTES)
+            needed = [one for one in segments if reading.start < one.end and one.start < stop]
+            if not self.reader.fetch(archive, needed, deadline - time.monotonic()):
+                return False
+            stretch = self.reader.ends(reading.start, stop)
+            reading.last, reading.until = needed[-1], stop
+            if not (stop < end and _is_within_record(stretch, len(needed))):
+                reading.take(stretch.ends, self.reader.begun)
+                if stretch.fault is not None:
+                    self._check_fault(reading, *stretch.fault, until)
+                    reading.until = end
+            self.reader.note(msgspec.json.encode(reading).decode())
+        return True
+
+    def _check_fault(self, reading: Reading, lsn: str, why: str, until: str) -> None:
+        """Raise Failed for WAL that ends early, unless recovery stops before, or it is blank behind its last record."""
+        is_blank = reading.until == lsn_number(until) and _is_blank_end(lsn, until)
+        if reading.found.cut().first_excluded is None and not is_blank:
+            raise Failed("WAL_DAMAGED", f"The archived WAL of {self.archived_as} is damaged at {lsn}: {why}")
 
     def _ends(self, live_end: Callable[[], str]) -> Iterator[str]:
         known = archived_from(self.place, self.archived_as, self.base)
@@ -71,16 +140,6 @@ class Search:
             if all(number in known for number in self._numbers_until(lsn)):
                 yield lsn
         yield live_end()
-
-    def _cut(self, target: datetime, until: str) -> Cut:
-        segments = self._segments_until(until)
-        self.reader.fetch(archiving.wal_of(self.place, self.archived_as), segments)
-        found = self.reader.ends(self.base.end_lsn, until)
-        cut = cut_at_time(found.ends, target, self.base.taken_at)
-        if cut.first_excluded is None and found.fault is not None and not _is_blank_end(found.fault[0], until):
-            lsn, why = found.fault
-            raise Failed("WAL_DAMAGED", f"The archived WAL of {self.archived_as} is damaged at {lsn}: {why}")
-        return cut
 
     def _numbers_until(self, lsn: str) -> range:
         return range(_first_number(self.base), segment_before(self.base.timeline, lsn).number + 1)
@@ -141,6 +200,12 @@ def check_archived(place: Place, server: Server, child: Server) -> None:
 def _first_number(base: SnapshotFacts) -> int:
     """Return the number of the segment with the first WAL after a base."""
     return lsn_number(base.end_lsn) // SEGMENT_BYTES
+
+
+def _is_within_record(stretch: Stretch, segments: int) -> bool:
+    """Tell whether so many segments may be too few, because their first record ends behind them."""
+    is_short = stretch.fault is not None and "could not find a valid record" in stretch.fault[1]
+    return is_short and segments <= _LONGEST_SEGMENTS
 
 
 def _is_blank_end(fault_lsn: str, until: str) -> bool:

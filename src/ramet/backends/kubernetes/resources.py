@@ -161,6 +161,11 @@ class Pod(_Named, frozen=True):
         return self.metadata.deleted_at is None and any("running" in one.state for one in found)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether none of its containers runs any more, or will."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
     def progress(self) -> str:
         """How far its start is, with the reason that a container waits for."""
         found = [*self.status.init_container_statuses, *self.status.container_statuses]
@@ -263,7 +268,9 @@ class SecretObject(_Named, frozen=True):
 
 @_resource("", "v1", "ConfigMap", "configmaps")
 class ConfigMap(_Named, frozen=True):
-    """A ConfigMap; its contents are not read."""
+    """A ConfigMap."""
+
+    data: dict[str, str] = {}
 
 
 @_resource("apps", "v1", "Deployment", "deployments")

@@ -8,9 +8,11 @@ When the clock was set back, a time occurs twice, and the last occurrence counts
 the step. So the WAL is divided into ranges in which the clock ran forward.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from ramet.backends.local.wal.waldump import TransactionEnd
@@ -67,44 +69,99 @@ class Cut:
         return found
 
 
-def cut_at_time(ends: Sequence[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
+@dataclass
+class Clock:
+    """Tells of the ends of transactions, one after the other, before which of them the clock had been set back.
+
+    A single record with an earlier time is no clock step: its transaction was delayed between taking the time and
+    writing the record. So such a one is `held` until the next one is known. `latest` is at first the time of the base
+    backup that the ends follow; None: they follow earlier transactions.
+    """
+
+    latest: datetime | None
+    held: TransactionEnd | None = None
+
+    def judge(self, end: TransactionEnd | None) -> Iterator[tuple[TransactionEnd, bool]]:
+        """Take the next end, None behind the last one; yield those that are known now, and whether they are steps."""
+        held, self.held = self.held, None
+        if held is not None and self.latest is not None:
+            is_step = end is None or end.time < self.latest - CLOCK_STEP
+            self.latest = held.time if is_step else self.latest
+            yield held, is_step
+        if end is None:
+            return
+        self.latest = self.latest or end.time
+        if end.time < self.latest - CLOCK_STEP:
+            self.held = end
+            return
+        self.latest = max(self.latest, end.time)
+        yield end, False
+
+
+@dataclass
+class CutSearch:
+    """Finds where recovery to `target` has to stop, of ends that are read piece by piece: few of them are kept.
+
+    `since` is the time of the base backup that they follow in the WAL; None: they follow earlier transactions.
+    """
+
+    target: datetime
+    since: datetime | None
+    clock: Clock
+    end: TransactionEnd | None = None
+    commit: TransactionEnd | None = None
+    # The last commit and the last end before the first one beyond the target, and that.
+    border: tuple[TransactionEnd | None, TransactionEnd | None, TransactionEnd] | None = None
+    behind: list[int] = field(default_factory=list)
+    steps: list[ClockStep] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, target: datetime, since: datetime | None) -> "CutSearch":
+        """Return a search that nothing was read for."""
+        return cls(target, since, Clock(since))
+
+    def read(self, ends: Iterable[TransactionEnd | None]) -> None:
+        """Take the ends that come next; None behind the last one."""
+        for end in ends:
+            for known, is_step in self.clock.judge(end):
+                self._take(known, is_step)
+
+    def cut(self) -> Cut:
+        """Return where recovery stops if nothing follows."""
+        found = deepcopy(self)
+        found.read([None])
+        commit, last, beyond = found.border or (found.commit, found.end, None)
+        return Cut(_mark(commit), _mark(beyond), found.behind, found.steps, last)
+
+    def _take(self, end: TransactionEnd, is_step: bool) -> None:
+        if is_step:
+            before = self.since if self.end is None else self.end.time
+            self.steps.append(ClockStep(end.lsn, "" if before is None else rfc3339(before), rfc3339(end.time)))
+            if end.time <= self.target:
+                self.border, self.behind = None, []
+        if self.border is None and end.time > self.target:
+            self.border = self.commit, self.end, end
+        elif self.border is not None and end.committed and end.time <= self.target:
+            self.behind.append(end.xid)
+        self.end = end
+        self.commit = end if end.committed else self.commit
+
+
+def cut_at_time(ends: Iterable[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
     """Return where recovery to `target` has to stop.
 
     `ends` follow a base backup of the time `since` in the WAL; None: they follow earlier transactions.
     """
-    steps = clock_steps(ends, since)
-    begins = max((at for at in steps if ends[at].time <= target), default=0)
-    beyond = next((at for at in range(begins, len(ends)) if ends[at].time > target), len(ends))
-    return Cut(
-        _last_commit(ends[:beyond]),
-        _mark(ends[beyond]) if beyond < len(ends) else None,
-        [end.xid for end in ends[beyond:] if end.committed and end.time <= target],
-        [_clock_step(ends, at, since) for at in steps],
-        ends[beyond - 1] if beyond else None,
-    )
+    search = CutSearch.begin(target, since)
+    search.read(ends)
+    return search.cut()
 
 
 def clock_steps(ends: Sequence[TransactionEnd], since: datetime | None) -> list[int]:
-    """Return the positions in `ends` at which the clock had been set back since the previous end.
-
-    A single record with an earlier time is no clock step: its transaction was delayed between taking the time and
-    writing the record.
-    """
-    steps: list[int] = []
-    latest = since
-    for at, end in enumerate(ends):
-        latest = latest or end.time
-        if end.time >= latest - CLOCK_STEP:
-            latest = max(latest, end.time)
-        elif at + 1 == len(ends) or ends[at + 1].time < latest - CLOCK_STEP:
-            latest = end.time
-            steps.append(at)
-    return steps
-
-
-def _clock_step(ends: Sequence[TransactionEnd], at: int, since: datetime | None) -> ClockStep:
-    before = ends[at - 1].time if at else since
-    return ClockStep(ends[at].lsn, "" if before is None else rfc3339(before), rfc3339(ends[at].time))
+    """Return the positions in `ends` at which the clock had been set back since the previous end."""
+    clock = Clock(since)
+    judged = chain.from_iterable(clock.judge(end) for end in (*ends, None))
+    return [at for at, (_, is_step) in enumerate(judged) if is_step]
 
 
 def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
@@ -113,12 +170,10 @@ def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
     border = lsn_number(lsn)
     before = [end for end in commits if lsn_number(end.lsn) < border]
     after = [end for end in commits if lsn_number(end.lsn) >= border]
-    return Cut(_last_commit(before), _mark(after[0]) if after else None)
+    return Cut(_mark(before[-1] if before else None), _mark(after[0] if after else None))
 
 
-def _last_commit(ends: Sequence[TransactionEnd]) -> Mark | None:
-    return next((_mark(end) for end in reversed(ends) if end.committed), None)
-
-
-def _mark(end: TransactionEnd) -> Mark:
+def _mark(end: TransactionEnd | None) -> Mark | None:
+    if end is None:
+        return None
     return Mark(end.xid, end.lsn, rfc3339(end.time), None if end.origin_time is None else rfc3339(end.origin_time))

@@ -105,6 +105,15 @@ def end_of_records(insert_lsn: str) -> int:
     return position - behind_header if position % SEGMENT_BYTES == behind_header else position
 
 
+def begins_record(content: bytes) -> bool:
+    """Tell whether a record begins in a segment: it is not all of one that began before. False when that is unclear."""
+    if len(content) < SEGMENT_BYTES:
+        return False
+    rest: int = _HEADER.unpack_from(content)[4]
+    room = SEGMENT_BYTES // PAGE_BYTES * (PAGE_BYTES - _HEADER.size) - _LONG_HEADER.size
+    return rest <= room - _RECORD_ALIGNMENT
+
+
 def segments_in(directory: Path) -> list[Segment]:
     """Return the segments whose files are in a directory, in order."""
     found = (segment_named(path.name) for path in directory.iterdir())
