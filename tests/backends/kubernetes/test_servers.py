@@ -286,6 +286,18 @@ def test_where_a_job_makes_the_volume_the_fork_names_its_snapshot_until_it_is_op
         assert set(cluster_of(found, "ramet-forkfork12")["spec"]["bootstrap"]) == {"initdb"}
 
 
+@pytest.mark.parametrize("forks", [Forks.ADOPT, Forks.RECOVER])
+def test_the_snapshot_that_a_fork_was_made_of_goes_when_it_is_open(forks: Forks) -> None:
+    with in_cluster(forks=forks) as (found, place):
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        backend.restore.capture(FORK, Source(SHARED))
+        assert ("volumesnapshots", "ramet-forkfork12-seed") in found.objects
+        answers(found, "", errors="fe_sendauth: no password supplied", code=2)
+        backend.servers.open(FORK)
+        assert ("volumesnapshots", "ramet-forkfork12-seed") not in found.objects
+
+
 @pytest.mark.parametrize(("can_grow", "size"), [(True, "20Gi"), (False, "10Gi")])
 def test_a_volume_grows_with_the_setting_at_the_next_start_where_it_can(can_grow: bool, size: str) -> None:
     with in_cluster() as (found, place):

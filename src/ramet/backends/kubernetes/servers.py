@@ -148,15 +148,17 @@ class KubernetesServers:
         return found
 
     def open(self, server: Server) -> None:
-        """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it."""
+        """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it.
+
+        The snapshot that its volume was made of, if it was, is not needed any more.
+        """
         self.place.apply_open(server)
         if server.primary is None:
             egress.settle(self.place, server)
         else:
             egress.follow(self.place, server.service_id, server.primary.service_id)
         self._await_open(server)
-        if server.primary is not None:
-            self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
+        self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
         self._start_pooler(server)
 
     def _start_pooler(self, server: Server) -> None:
