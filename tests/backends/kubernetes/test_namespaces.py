@@ -7,9 +7,10 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Source
-from ramet.backends.kubernetes import doctor
+from ramet.backends.kubernetes import doctor, egress
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.errors import Failed
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
@@ -58,6 +59,24 @@ def test_a_process_that_never_met_a_service_finds_its_namespace(cluster: tuple[F
     KubernetesBackend(place).servers.destroy(SHOP.service_id)
     assert ("clusters", "ramet-abcdefghij") not in found.objects
     assert namespaces_of(found, SHOP.service_id) == {"team-shopshop12"}
+
+
+@pytest.mark.parametrize("has", ["a policy", "a pod", "what a pod has read"])
+def test_what_a_fork_has_before_its_cluster_is_found_by_another_process(
+    cluster: tuple[FakeCluster, Place], has: str
+) -> None:
+    found, place = cluster
+    place.ensure_namespace(FORK)
+    if has == "a policy":
+        egress.close(place, FORK.service_id)
+    elif has == "a pod":
+        WalReader(place, FORK, 1).begin(1.0)
+    else:
+        WalReader(place, FORK, 1).note("{}")
+    place.api.namespaces._known.clear()
+    found.requests.clear()
+    KubernetesBackend(place).servers.destroy(FORK.service_id)
+    assert namespaces_of(found, FORK.service_id) == {"team-shopshop12"}
 
 
 def test_what_never_existed_can_be_removed(cluster: tuple[FakeCluster, Place]) -> None:

@@ -21,10 +21,13 @@ from ramet.backends.kubernetes.namespaces import ALL, Namespaces
 from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import (
     Cluster,
+    ConfigMap,
     EventObject,
     Namespace,
+    NetworkPolicy,
     Node,
     Object,
+    Pod,
     SnapshotClass,
     StorageClass,
     Volume,
@@ -276,8 +279,8 @@ class Api:
         )
 
     def _namespace_of(self, service_id: str) -> str | None:
-        """Return the namespace that has objects of a service, the Cluster or what may outlive it."""
-        for kind in (Cluster, Volume, VolumeSnapshot):
+        """Return the namespace that has objects of a service: the Cluster, or what may be before or after it."""
+        for kind in (Cluster, Volume, VolumeSnapshot, NetworkPolicy, Pod, ConfigMap):
             for found in self._listed(kind, ALL, names.labels_of(service_id)):
                 return found.metadata.namespace
         return None
