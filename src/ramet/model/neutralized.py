@@ -13,7 +13,7 @@ def neutralized_lines(facts: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         ended = facts.get("prepared_transactions_rolled_back") or 0
         fate = "rolled back" if ended >= len(prepared) else "kept; they hold their locks"
         if 0 < ended < len(prepared):
-            fate = f"{ended} rolled back, because they changed roles or databases; the others are {fate}"
+            fate = f"{ended} rolled back, because they locked what Ramet changes; the others are {fate}"
         yield "Prepared transactions", f"{listed(prepared)}: {fate}"
     if own := facts.get("own_subscriptions"):
         yield "Source", f"{listed(own)}: dropped, so it does not follow the source of its parent"

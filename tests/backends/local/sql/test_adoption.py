@@ -12,7 +12,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import adoption, connections, foreign
 from ramet.errors import Failed
-from tests.backends.local.hosts import boot, new_server
+from tests.backends.local.hosts import boot, new_server, restart
 from tests.sources import MAJORS
 
 _OF_X = """
@@ -165,3 +165,81 @@ def test_a_standby_of_the_database_postgres_is_not_promoted(adopted: Adopted) ->
             adoption.check_before(adopted.paths)
     finally:
         foreign.forget(adopted.paths)
+
+
+def prepare(paths: ServicePaths, database: str, role: str, gid: str, statement: str) -> None:
+    with connections.connect(paths, database, search_path="public") as connection:
+        for each in (f"SET ROLE {role}", "BEGIN", statement, f"PREPARE TRANSACTION '{gid}'"):
+            connection.execute(each.encode())
+
+
+@pytest.fixture
+def copy(instances: Instances) -> Iterator[Server]:
+    """A copy that was not taken over yet."""
+    server = new_server(instances)
+    paths = instances.paths(server.service_id)
+    boot(instances, server)
+    run(paths, "postgres", "CREATE ROLE x SUPERUSER LOGIN; CREATE ROLE app")
+    run(paths, "postgres", "CREATE DATABASE shop OWNER x")
+    run(paths, "shop", _OF_X)
+    yield server
+    instances.remove(server.service_id, 10)
+
+
+def secure(instances: Instances, server: Server, database: str, *, neutralize: bool = False) -> dict[str, Any]:
+    """Take a copy over after a restart, and return the report."""
+    paths = instances.paths(server.service_id)
+    instances.stop(server, 30)
+    restart(instances, server)
+    foreign.write(paths, foreign.Foreign("ramet", database, ("x",)))
+    return instances.secure(server, is_new=False, neutralize=neutralize)
+
+
+@pytest.mark.parametrize("database", ["shop", "tsdb"])
+def test_prepared_transactions_stay_unless_they_prevent_it_or_nobody_could_end_them(
+    instances: Instances, copy: Server, database: str
+) -> None:
+    paths = instances.paths(copy.service_id)
+    if database != "shop":
+        run(paths, "postgres", f"ALTER DATABASE shop RENAME TO {database}")
+    prepare(paths, database, "x", "kept", "INSERT INTO kept VALUES (1)")
+    prepare(paths, database, "x", "reads", "SELECT FROM pg_stat_statements LIMIT 1")
+    prepare(paths, database, "x", "alters", "ALTER ROLE x CONNECTION LIMIT 1")
+    prepare(paths, database, "ramet", "first", "INSERT INTO trapped VALUES (1)")
+    report = secure(instances, copy, database)
+    with connections.connect(paths, "tsdb") as connection:
+        assert connection.execute("SELECT gid, owner FROM pg_prepared_xacts").fetchall() == [("kept", "x")]
+        connection.execute("COMMIT PREPARED 'kept'")
+        assert connection.execute("SELECT a FROM public.kept").fetchall() == [(1,)]
+    ended = [f"{database}: {gid}" for gid in ("alters", "first", "reads")]
+    assert sorted(report["adopted"]["prepared_transactions_rolled_back"]) == ended
+    assert report["adopted"]["not_reassigned"] == []
+    assert sorted(report["prepared_transactions"]) == sorted([*ended, "tsdb: kept"])
+    assert report["prepared_transactions_rolled_back"] == len(ended)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app",
+        "GRANT SET ON PARAMETER log_statement TO app",
+        "GRANT CONNECT ON DATABASE shop TO app",
+    ],
+)
+def test_all_prepared_transactions_end_where_one_locks_a_row_that_is_changed(
+    instances: Instances, copy: Server, statement: str
+) -> None:
+    paths = instances.paths(copy.service_id)
+    run(paths, "shop", "GRANT SET ON PARAMETER log_statement TO x")
+    prepare(paths, "shop", "x", "locks", statement)
+    report = secure(instances, copy, "shop")
+    assert report["adopted"]["prepared_transactions_rolled_back"] == ["shop: locks"]
+    assert report["adopted"]["database"] == "shop"
+    with connections.connect(paths, "tsdb") as connection:
+        assert connection.execute("SELECT FROM pg_prepared_xacts").fetchall() == []
+
+
+def test_a_copy_that_is_neutralized_keeps_no_prepared_transaction(instances: Instances, copy: Server) -> None:
+    prepare(instances.paths(copy.service_id), "shop", "x", "writes", "INSERT INTO kept VALUES (1)")
+    report = secure(instances, copy, "shop", neutralize=True)
+    assert (report["prepared_transactions"], report["prepared_transactions_rolled_back"]) == (["shop: writes"], 1)

@@ -187,11 +187,11 @@ class Instances:
         if is_new:
             roles.bootstrap(paths, server.verifier, self.config.extensions(server), server.wal_level)
             return {}
-        adopted = adoption.adopt(paths)
+        adopted = adoption.adopt(paths, neutralize=neutralize)
         found, is_current = secure_fork(paths, server, neutralize=neutralize, rotates_all=rotates_all)
         if not is_current:
             self.renew(server.service_id)
-        return {**found, "adopted": adopted} if adopted else found
+        return adoption.reported(found, adopted)
 
     def renew(self, service_id: str) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones; False: ask again."""

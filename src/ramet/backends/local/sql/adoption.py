@@ -4,8 +4,11 @@ The superuser that the source's initdb made becomes the platform's role: it has 
 PostgreSQL made. All else that it owned becomes the admin's. No other role stays a superuser.
 """
 
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -15,14 +18,18 @@ from ramet.backends.local.sql import (
     earlier_guards,
     foreign,
     former_superusers,
+    neutralization,
     operator_roles,
+    prepared_transactions,
     raw_names,
     roles,
 )
-from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
-from ramet.errors import Failed, Unavailable
+from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection, Database
+from ramet.errors import Failed
 
 _RENAME = "UPDATE pg_authid SET rolname = %s WHERE oid = 10 AND rolname <> %s"
+# ALTER DATABASE refuses to rename one with prepared transactions, and some are kept.
+_RENAME_DATABASE = "UPDATE pg_database SET datname = %s WHERE datname = %s"
 _DEMOTE = """
 UPDATE pg_authid SET rolsuper = false, rolreplication = false, rolbypassrls = false
 WHERE oid <> 10 AND (rolsuper OR rolreplication OR rolbypassrls) RETURNING rolname
@@ -70,42 +77,43 @@ _IS_UNTOUCHED = "SELECT FROM pg_database WHERE datname = 'postgres' AND datacl I
 _PUBLIC = "SELECT FROM pg_namespace WHERE nspname = 'public' AND nspowner = 10"
 _WORDS = {"statistics object": "statistics"}
 _PROBLEMS = 20
+_Result = TypeVar("_Result")
 
 
-def adopt(paths: ServicePaths) -> dict[str, Any]:
-    """Take over a copy that accepts connections from the platform only; return what was changed. May run again."""
+def adopt(paths: ServicePaths, *, neutralize: bool) -> dict[str, Any]:
+    """Take over a copy that accepts connections from the platform only; return what was changed. May run again.
+
+    With `neutralize` all prepared transactions are rolled back, otherwise those that prevent it, or that nobody could
+    end any more.
+    """
     found = foreign.read(paths)
     if found is None:
         return {}
-    taken = _take_from_superusers(paths)  # while it can be seen who they were
-    with _connection(paths) as connection, connection.transaction():
-        superusers = [name for (name,) in connection.execute(_DEMOTE).fetchall()]
-        connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
-        parameters = former_superusers.revoke_parameters(connection)
-        roles.lock_host_roles_away(connection)
-        _ensure_admin(connection)
-        for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
-            connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)
-        if connection.execute(_IS_UNTOUCHED).fetchone() is not None:
-            connection.execute(_TOUCH)
-        connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
-    with _connection(paths) as connection:
-        known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
-    problems: list[str] = []
-    for database in known:
-        with _connection(paths, database.name) as connection:
-            problems += _give_away(connection)
-    with _connection(paths) as connection:
-        for database in known:
-            connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
-        _rename_database(connection, found.database)
+    ended = _end_prepared(paths, every=neutralize)
+    taken = _take_from_superusers(paths, ended)  # while it can be seen who they were
+    superusers, parameters = _unlocked(paths, ended, lambda: _demote(paths))
+    problems = _unlocked(paths, ended, lambda: _make_admin_owner(paths, found.database))
     foreign.forget(paths)
     return {
-        "superusers_demoted": [raw_names.shown(name) for name in superusers],
+        "superusers_demoted": superusers,
         **taken,
         "parameters_revoked": parameters,
+        "prepared_transactions_rolled_back": ended,
         "not_reassigned": problems[:_PROBLEMS],
         "database": found.database,
+    }
+
+
+def reported(found: dict[str, Any], adopted: dict[str, Any]) -> dict[str, Any]:
+    """Return the report of a secured copy with what `adopt` has changed before, if there was anything to adopt."""
+    if not adopted:
+        return found
+    ended = adopted["prepared_transactions_rolled_back"]
+    return {
+        **found,
+        "prepared_transactions": [*ended, *found["prepared_transactions"]],
+        "prepared_transactions_rolled_back": len(ended) + found["prepared_transactions_rolled_back"],
+        "adopted": adopted,
     }
 
 
@@ -140,24 +148,93 @@ def _connection(paths: ServicePaths, database: str = "postgres") -> AbstractCont
     return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
 
 
-def _take_from_superusers(paths: ServicePaths) -> dict[str, list[str]]:
-    """Take from tenants what works with a superuser's rights, in each database; return what that was."""
+def _end_prepared(paths: ServicePaths, *, every: bool) -> list[str]:
+    """Roll prepared transactions back, or only those that change shared catalogs, or that the first superuser prepared.
+
+    Return their names. A transaction can only be ended by its own role or a superuser, and nobody can be that one here.
+    """
+    with _connection(paths) as connection:
+        found = neutralization.inspect(connection)
+        wanted = [each for each in found.prepared if every or each.changes_shared or each.is_platforms]
+        ending = replace(found, prepared=wanted)
+        neutralization.end_prepared(paths, connection, ending, every=True)
+        names: list[str] = neutralization.findings(ending)["prepared_transactions"]
+        return names
+
+
+def _unlocked(paths: ServicePaths, ended: list[str], act: Callable[[], _Result]) -> _Result:
+    """Return the result of `act`. If it waits for a lock in vain, roll all prepared transactions back, and try again.
+
+    Nobody else works in a closed copy, and nobody could log in to end them. Their names are added to `ended`.
+    """
+    with suppress(psycopg.errors.LockNotAvailable):
+        return act()
+    ended += _end_prepared(paths, every=True)
+    return act()
+
+
+def _take_from_superusers(paths: ServicePaths, ended: list[str]) -> dict[str, list[str]]:
+    """Take from tenants what works with a superuser's rights, in each database; return what that was.
+
+    The names of prepared transactions that were rolled back for that are added to `ended`.
+    """
     with _connection(paths) as connection:
         known = connections.databases(connection, with_templates=True)
     found: dict[str, list[str]] = {"event_triggers_disabled": [], "objects_kept": [], "functions_revoked": []}
+
+    def take(database: Database) -> former_superusers.Taken:
+        with earlier_guards.entered(paths, database) as connection:
+            locking = prepared_transactions.roll_back_locking_extensions(connection)
+            ended.extend(raw_names.shown(f"{database.name}: {name}") for name in locking)
+            return former_superusers.take(connection)
+
     for database in known:
         if database.name == "template0" or database.is_invalid:
             continue
-        with earlier_guards.entered(paths, database) as connection:
-            taken = former_superusers.take(connection)
+        taken = _unlocked(paths, ended, partial(take, database))
         for title, names in zip(found, (taken.event_triggers, taken.objects, taken.functions), strict=True):
             found[title] += [f"{raw_names.shown(database.name)}: {name}" for name in names]
     return found
 
 
+def _demote(paths: ServicePaths) -> tuple[list[str], list[str]]:
+    """Give roles the rights that they have here; return the superusers, and the parameters that were revoked."""
+    with _connection(paths) as connection, connection.transaction():
+        superusers = [raw_names.shown(name) for (name,) in connection.execute(_DEMOTE).fetchall()]
+        connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
+        parameters = former_superusers.revoke_parameters(connection)
+        roles.lock_host_roles_away(connection)
+        _ensure_admin(connection)
+        for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
+            connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)
+        if connection.execute(_IS_UNTOUCHED).fetchone() is not None:
+            connection.execute(_TOUCH)
+        connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
+    return superusers, parameters
+
+
 def _ensure_admin(connection: Connection) -> None:
     if connection.execute("SELECT FROM pg_authid WHERE rolname = %s", (ADMIN_ROLE,)).fetchone() is None:
         connections.run(connection, "CREATE ROLE {} NOLOGIN CREATEDB CREATEROLE", ADMIN_ROLE)
+
+
+def _make_admin_owner(paths: ServicePaths, tenants: str) -> list[str]:
+    """Make the admin the owner of all databases and of what is in them, and rename the tenants' own.
+
+    Return what could not be given to it.
+    """
+    with _connection(paths) as connection:
+        known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
+    problems: list[str] = []
+    for database in known:
+        with _connection(paths, database.name) as connection:
+            problems += _give_away(connection)
+    with _connection(paths) as connection:
+        for database in known:
+            connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
+        if _check_database(connection, tenants) and tenants != "postgres":
+            connection.execute(_RENAME_DATABASE, (DATABASE, tenants))
+    return problems
 
 
 def _give_away(connection: Connection) -> list[str]:
@@ -181,12 +258,3 @@ def _check_database(connection: Connection, name: str) -> bool:
     if DATABASE in names:
         raise Failed("DATABASE_EXISTS", f"There is a database {DATABASE} beside {name}", "Rename it in the source.")
     return True
-
-
-def _rename_database(connection: Connection, name: str) -> None:
-    if not _check_database(connection, name) or name == "postgres":
-        return
-    try:
-        connections.run(connection, "ALTER DATABASE {} RENAME TO {}", name, DATABASE)
-    except psycopg.errors.ObjectInUse as error:
-        raise Unavailable("DATABASE_IN_USE", f"Database {name} is in use", str(error)) from error

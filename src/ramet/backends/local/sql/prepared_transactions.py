@@ -17,7 +17,7 @@ from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Failed
 
 _LOCKED = "1s"
-_PREPARED = "SELECT prepared, dbid, gid FROM pg_prepared_xact()"
+_PREPARED = "SELECT prepared, dbid, gid, ownerid = 10 FROM pg_prepared_xact()"
 # DDL keeps its lock on the catalogs that it changes until its transaction ends. Locks on shared catalogs have no
 # database. The locks of a transaction are found by the lock on its own transaction ID.
 _SHARED = """
@@ -34,15 +34,28 @@ JOIN pg_authid a ON a.oid = %s AND age(a.xmax) <= age(p.transaction)
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
     AND l.relation = 'pg_authid'::regclass AND l.mode = 'RowExclusiveLock')
 """
+_LOCKING_EXTENSIONS = """
+WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
+SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
+WHERE EXISTS (SELECT FROM locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_authid a ON a.oid = c.relowner
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+    WHERE l.virtualtransaction = own.virtualtransaction AND a.rolsuper AND a.oid <> 10
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+ORDER BY 1
+"""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared transaction, and whether it changes shared catalogs."""
+    """A prepared transaction, and whether it changes shared catalogs.
+
+    Nobody but a superuser can end one that `is_platforms`, of the role with oid 10.
+    """
 
     database_oid: int
     name: str
     changes_shared: bool
+    is_platforms: bool = False
 
 
 def find(connection: Connection) -> list[Prepared]:
@@ -51,13 +64,24 @@ def find(connection: Connection) -> list[Prepared]:
     if not found:
         return []
     shared = {name for (name,) in connection.execute(_SHARED).fetchall()}
-    return [Prepared(oid, name, name in shared) for _, oid, name in sorted(found)]
+    return [Prepared(oid, name, name in shared, is_platforms) for _, oid, name, is_platforms in sorted(found)]
 
 
 def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
     """Return the prepared transactions that may have changed a role whose row is locked: they change roles."""
     found = connection.execute(_CHANGING_ROLE, (role_oid,)).fetchall()
     return [Prepared(oid, name, changes_shared=True) for oid, name in found]
+
+
+def roll_back_locking_extensions(connection: Connection) -> list[str]:
+    """Roll back those that have even read relations of extensions of superusers in this database; return their names.
+
+    The platform's own superuser, the first one, is none of these.
+    """
+    found = [str(name) for (name,) in connection.execute(_LOCKING_EXTENSIONS).fetchall()]
+    for name in found:
+        connections.run(connection, "ROLLBACK PREPARED {name}", name=name)
+    return found
 
 
 def roll_back(
