@@ -10,12 +10,14 @@ import pytest
 
 from harness.waiting import BOUND_SECONDS, eventually
 from prove.ground import Ground, Running, open_ground
+from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as Captured
 from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
-from ramet.errors import Failed, Invalid
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.followers.verbs import FollowRequest, follow_service, promote_service
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
@@ -177,4 +179,27 @@ def test_a_promotion_that_neutralizes_holds_workers_back_at_each_start_until_it_
     assert workers_of(ground, standby) == 0
     for _ in range(2):
         backend.followers.take_over(server, neutralize=True)
+        backend.followers.start_workers(server)
         assert workers_of(ground, standby) > 0
+
+
+def test_the_report_of_a_promotion_is_complete_though_its_last_restart_was_interrupted(
+    ground: Ground, newest_source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = FollowRequest(CreateRequest("shop"), url_of(newest_source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    restart_server = Instances.restart
+    interrupted: list[Server] = []
+
+    def interrupt_once(instances: Instances, server: Server) -> None:
+        if not interrupted:
+            interrupted.append(server)
+            raise Unavailable("SERVER_STOPPING", "The server is still stopping")
+        restart_server(instances, server)
+
+    monkeypatch.setattr(Instances, "restart", interrupt_once)
+    promote_service(ground.plane, ground.project_id, standby.service.id, lsn=None, drain=False, neutralize=True)
+    settled(ground, standby)
+    assert len(interrupted) == 1
+    assert (ground.look(standby).report or {})["promoted"]["adopted"]["database"] == "shop"
+    assert workers_of(ground, standby) > 0

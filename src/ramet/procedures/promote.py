@@ -4,7 +4,7 @@ step      leaves behind or does                                                 
 settle    waits for forks that copy from it                                            -
 wait      waits until all that was asked for is replayed; it still follows             -
 promote   ends recovery, on a new timeline; to be neutralized, the server runs
-          without workers from before that until it is secured                         - (it does not follow any more)
+          without workers from before that until it is published                       - (it does not follow any more)
 secure    the platform's roles, the database's name, the admin's password; the
           source's password is removed                                                 -
 publish   an open endpoint: READY, to be read and written                              -
@@ -71,6 +71,7 @@ class Promote(Steps):
         service = self.tools.service(work.subject)
         server = server_of(replace(service, upstream=None))
         try:
+            self.tools.backend.followers.start_workers(server)
             self.tools.backend.servers.open(server)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)

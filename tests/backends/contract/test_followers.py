@@ -53,6 +53,8 @@ def test_a_promoted_standby_is_a_service_of_its_own(ground: Ground, elsewhere: E
         eventually(lambda: followers.promote(server, 0.5) is None)
     for _ in range(2):
         followers.take_over(server, neutralize=False)
+    for _ in range(2):
+        followers.start_workers(server)
     ground.backend.servers.open(replace(server, upstream=None))
     for _ in range(2):
         assert followers.discard(server.service_id) is None

@@ -112,8 +112,8 @@ class Followers(Protocol):
         """End recovery: from then on the server can be written to. Return None when it has ended.
 
         Otherwise a text that changes with the progress, after at most `timeout_seconds`; call it again. With
-        `neutralize` no worker of its source's subscriptions and jobs runs in it until `take_over`: it may be stopped
-        for that. Raises Unavailable when it does not serve: start it, and call it again.
+        `neutralize` no worker of its source's subscriptions and jobs runs in it until `start_workers`: it may be
+        stopped for that. Raises Unavailable when it does not serve: start it, and call it again.
         """
 
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
@@ -122,6 +122,12 @@ class Followers(Protocol):
         Login roles keep their passwords unless `neutralize`. With `takes_place` the source was a service of another
         Ramet, and this one is that from now on: the admin keeps its password, and subscriptions stay, too.
         Clients are kept out until it is opened.
+        """
+
+    def start_workers(self, server: Server) -> None:
+        """Let the workers run that `promote` has held back in a server that was taken over since. May run again.
+
+        That may restart it. Raises Unavailable when it does not serve: start it, and call it again.
         """
 
     def discard(self, service_id: str) -> str | None:

@@ -140,7 +140,7 @@ class KubernetesFollowers:
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         """Let the Cluster follow nothing more, closed to clients; the operator ends recovery.
 
-        Workers of the source run until `take_over`, also with `neutralize`.
+        Workers of the source run until they are neutralized, also with `neutralize`.
         """
         with self.place.connect(server) as connection:
             is_standby = value(connection, _IS_STANDBY)
@@ -156,6 +156,9 @@ class KubernetesFollowers:
     def take_over(self, server: Server, *, neutralize: bool, takes_place: bool = False) -> dict[str, Any]:
         self.place.check_runs(server)
         return securing.secure_copy(self.place, server, neutralize=neutralize, takes_place=takes_place)
+
+    def start_workers(self, server: Server) -> None:
+        """Have held none back."""
 
     def discard(self, service_id: str) -> str | None:
         self.place.api.delete(SecretObject, names.source_name(service_id))

@@ -121,6 +121,9 @@ class MemoryFollowers:
         self._running(server).secured = True
         return {} if takes_place else {"neutralize": neutralize}
 
+    def start_workers(self, server: Server) -> None:
+        self._running(server)
+
     def discard(self, service_id: str) -> str | None:
         self.kept.pop(service_id, None)
         self.fetched.discard(service_id)

@@ -199,10 +199,13 @@ class LocalFollowers:
             adoption.take_place(paths)
             if not secure_moved(paths, own):
                 self.instances.renew(server.service_id)
+        return found
+
+    def start_workers(self, server: Server) -> None:
+        paths = self.instances.paths(server.service_id)
         held_workers.release(paths)
         if held_workers.are_off(paths):
-            self.instances.restart(own)
-        return found
+            self.instances.restart(replace(server, upstream=None))
 
     def discard(self, service_id: str) -> str | None:
         paths = self.instances.paths(service_id)
