@@ -144,6 +144,25 @@ def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
     place.logins.drop(place.server, names)
 
 
+@pytest.mark.parametrize("savepoint", ["SELECT 1", "SAVEPOINT inner_one"])
+def test_a_prepared_transaction_stays_where_a_session_keeps_the_role(place: Place, savepoint: str) -> None:
+    place.make("ramet_login_locked")
+    paths = place.instances.paths(place.server.service_id)
+    with connections.connect(paths) as platform, connections.connect(paths) as holder:
+        platform.execute("CREATE ROLE other")
+        for statement in ("BEGIN", "ALTER ROLE other CONNECTION LIMIT 1", "PREPARE TRANSACTION 'other'"):
+            platform.execute(statement.encode())
+        for statement in ("BEGIN", savepoint, "ALTER ROLE ramet_login_locked CONNECTION LIMIT 1"):
+            holder.execute(statement.encode())
+        with pytest.raises(Unavailable, match="were not dropped yet"):
+            place.logins.drop(place.server, ["ramet_login_locked"])
+        assert platform.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("other",)]
+        holder.execute("ROLLBACK")
+        platform.execute("ROLLBACK PREPARED 'other'")
+        platform.execute("DROP ROLE other")
+    place.logins.drop(place.server, ["ramet_login_locked"])
+
+
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:
     place.logins.drop(place.server, ["tsdbadmin", "ramet"])
     place.open("tsdbadmin", place.password).close()

@@ -26,13 +26,15 @@ SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.t
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
     AND l.locktype = 'relation' AND l.database = 0 AND l.mode <> 'AccessShareLock')
 """
-# What has changed the row of a role may be a savepoint, which has a later ID than its transaction and no lock any more.
+# What has changed the row of a role may be a savepoint, which has a later ID than its transaction. One of a session has
+# a lock on its ID, and one of a prepared transaction has none any more.
 _CHANGING_ROLE = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
 JOIN pg_authid a ON a.oid = %s AND age(a.xmax) <= age(p.transaction)
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
     AND l.relation = 'pg_authid'::regclass AND l.mode = 'RowExclusiveLock')
+AND NOT EXISTS (SELECT FROM locks l WHERE l.transactionid = a.xmax AND l.pid IS NOT NULL)
 """
 _LOCKING_EXTENSIONS = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
@@ -68,7 +70,7 @@ def find(connection: Connection) -> list[Prepared]:
 
 
 def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
-    """Return the prepared transactions that may have changed a role whose row is locked: they change roles."""
+    """Return the prepared transactions that may have changed a role whose row is locked, unless a session has."""
     found = connection.execute(_CHANGING_ROLE, (role_oid,)).fetchall()
     return [Prepared(oid, name, changes_shared=True) for oid, name in found]
 
