@@ -23,6 +23,7 @@ _STARTERS = frozenset(
         "ramet.backends.local.backend.open_backend",
         "ramet.backends.local.server.instances.Instances",
         "tests.servers.postgresql",
+        "tests.sources.open_source",
     }
 )
 _PROGRAMS = frozenset({"initdb", "postgres", "pgbouncer"})
