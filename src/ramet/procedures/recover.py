@@ -16,7 +16,7 @@ The first snapshot, of which the next base backup is uploaded, and the read repl
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -46,6 +46,7 @@ from ramet.procedures.state import RecoverState, Restartable
 from ramet.store import replica_sets, services
 
 _Outcome = TypeVar("_Outcome")
+_MICROSECOND = timedelta(microseconds=1)
 _NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive")
 
 
@@ -127,7 +128,8 @@ def _lost(state: RecoverState, until: datetime) -> list[Gap]:
     facts = msgspec.convert(state.captured().facts, CaptureFacts)
     last = None if facts.cut is None else facts.cut.last_included
     since = facts.base_time if last is None else last.time
-    begins_at = state.target or (None if since is None else parse_timestamp("time", since))
+    # At the time of the last commit itself the archive does not say whether another one was lost.
+    begins_at = state.target or (None if since is None else parse_timestamp("time", since) - _MICROSECOND)
     return [] if begins_at is None else [Gap(begins_at, until, "the service was lost, and recovered to the beginning")]
 
 
