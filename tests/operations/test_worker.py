@@ -15,7 +15,7 @@ from ramet.model.status import OperationStatus
 from ramet.operations import worker as worker_module
 from ramet.operations.fifo import FifoListener, ring
 from ramet.operations.listener import Listener
-from ramet.operations.procedure import Next, Outcome, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.operations.worker import Worker
 from ramet.store import operations
 from ramet.store.database import Store
@@ -63,6 +63,30 @@ def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host) -> 
     assert len(begun) == 2
     is_over_now.set()
     await_true(lambda: all(is_over(store, one) for one in long_ones))
+    assert worker.stop()
+
+
+def test_a_long_step_begins_also_where_few_threads_are_free(store: Store, host: Host) -> None:
+    begun, is_over_now = threading.Event(), threading.Event()
+
+    def wait(_work: Work[Any]) -> Outcome:
+        is_over_now.wait(BOUND_SECONDS)
+        return Done()
+
+    def copy(work: Work[Any]) -> Outcome:
+        begun.set()
+        return Next("two", changes=writes(work))
+
+    short = replace(counting(host, {"one": wait}), name="short")
+    worker = Worker(store, [counting(host, {"one": copy}), short], threads=4, long=frozenset({"count.one"}))
+    with store.write() as tx:
+        for n in range(3):
+            operations.submit(tx, "short", "one", f"other {n}", {"given": True})
+    worker.start()
+    await_true(lambda: worker.count_threads() == (4, 3))
+    submitted(store, worker.wake)
+    assert begun.wait(BOUND_SECONDS)
+    is_over_now.set()
     assert worker.stop()
 
 

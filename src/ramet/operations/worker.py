@@ -22,13 +22,13 @@ from ramet.store.operations import Operation
 
 _log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
-_MOST_KEPT_FREE = 2
+_KEPT_FOR_SHORT = 2
 
 
 class Worker:
     """Runs operations in `threads` threads. Its name is unique, for it marks the leases that are its own.
 
-    Two of the threads, where it has as many, do not begin with steps that are `long`: what is short goes on beside.
+    In two of the threads, where it has more, no step begins that is `long`: what is short goes on beside.
     """
 
     def __init__(
@@ -48,8 +48,9 @@ class Worker:
         self._known = replace(_known(procedures), long=long)
         self._lease_seconds = lease_seconds
         self._free = threads
-        self._kept_free = min(_MOST_KEPT_FREE, threads - 1)
+        self._most_long = max(1, threads - _KEPT_FOR_SHORT)
         self._held: set[str] = set()
+        self._long: set[str] = set()
         self._unrecorded: set[str] = set()
         self._lock = threading.Lock()
         self._woken = threading.Event()
@@ -150,16 +151,18 @@ class Worker:
         if due_in is None or due_in > 0:
             return POLL_SECONDS if due_in is None else min(POLL_SECONDS, due_in)
         with self._lock:
-            free = self._free
+            free, long_limit = self._free, self._most_long - len(self._long)
         if free == 0:
             return POLL_SECONDS  # the first thread that becomes free wakes this one
-        return 0.0 if self._hand_out(self._lease(free, max(0, free - self._kept_free))) or has_new else POLL_SECONDS
+        return 0.0 if self._hand_out(self._lease(free, min(free, long_limit))) or has_new else POLL_SECONDS
 
     def _hand_out(self, leased: list[Operation]) -> bool:
         for operation in leased:
             with self._lock:
                 self._free -= 1
                 self._held.add(operation.id)
+                if f"{operation.procedure}.{operation.step}" in self._known.long:
+                    self._long.add(operation.id)
             self._leased.put(operation)
         return bool(leased)
 
@@ -171,6 +174,7 @@ class Worker:
             finally:
                 with self._lock:
                     self._held.discard(operation.id)
+                    self._long.discard(operation.id)
                     self._free += 1
                     if not was_recorded:
                         self._unrecorded.add(operation.id)
