@@ -224,15 +224,18 @@ def test_prepared_transactions_stay_unless_they_prevent_it_or_nobody_could_end_t
         "GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app",
         "GRANT SET ON PARAMETER log_statement TO app",
         "GRANT CONNECT ON DATABASE shop TO app",
+        "INSERT INTO trapped VALUES (1)",
     ],
 )
-def test_all_prepared_transactions_end_where_one_locks_a_row_that_is_changed(
+def test_all_prepared_transactions_end_where_one_locks_what_is_changed(
     instances: Instances, copy: Server, statement: str
 ) -> None:
     paths = instances.paths(copy.service_id)
     run(paths, "shop", "GRANT SET ON PARAMETER log_statement TO x")
+    run(paths, "shop", "GRANT INSERT ON trapped TO x")
     prepare(paths, "shop", "x", "locks", statement)
     report = secure(instances, copy, "shop")
+    assert report["adopted"]["not_reassigned"] == []
     assert report["adopted"]["prepared_transactions_rolled_back"] == ["shop: locks"]
     assert report["adopted"]["database"] == "shop"
     with connections.connect(paths, "tsdb") as connection:

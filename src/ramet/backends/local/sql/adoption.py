@@ -243,6 +243,8 @@ def _give_away(connection: Connection) -> list[str]:
     for kind, identity in connection.execute(_OWNED).fetchall():
         try:
             connection.execute(raw_names.encoded(f'ALTER {_WORDS.get(kind, kind)} {identity} OWNER TO "{ADMIN_ROLE}"'))
+        except psycopg.errors.LockNotAvailable:
+            raise  # a prepared transaction has it
         except psycopg.Error as error:
             problems.append(f"{kind} {raw_names.shown(identity)}: {error.diag.message_primary or error}")
     if connection.execute(_PUBLIC).fetchone() is not None:
