@@ -46,13 +46,13 @@ def test_no_more_is_forgotten_at_once_than_was_said_and_the_oldest_first(store: 
         assert left(tx) == {made[0]}
 
 
-def test_how_a_living_service_was_made_is_not_forgotten(store: Store) -> None:
+def test_how_a_living_service_was_made_and_upgraded_is_not_forgotten(store: Store) -> None:
     with store.write() as tx:
         project = a_project(tx)
         living, failed, deleted = (a_service(tx, project, port=20000 + number).id for number in range(3))
         services.update_service(tx, failed, failed_at=OLD, failure="No room.")
         services.update_service(tx, deleted, deleted_at=OLD)
-        kept = [an_operation(tx, procedure, living) for procedure in ("create", "fork")]
+        kept = [an_operation(tx, procedure, living) for procedure in ("create", "fork", "upgrade")]
         for subject in (failed, deleted):
             an_operation(tx, "fork", subject)
         assert history.remove_operations(tx, BEFORE, 10) == 2

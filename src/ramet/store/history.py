@@ -6,7 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ramet.model.operation_record import OperationRecord
-from ramet.model.procedures import SPECS
+from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.store.operations import events_of
 from ramet.store.rows import values_of
@@ -16,7 +16,7 @@ Position = tuple[datetime, str]
 
 
 _BACKGROUND = [spec.name.value for spec in SPECS.values() if spec.background]
-_CREATES = [spec.name.value for spec in SPECS.values() if spec.creates]
+_KEPT = [spec.name.value for spec in SPECS.values() if spec.creates or spec.name is ProcedureName.UPGRADE]
 # Ramet submits these itself; one is listed with the rest as soon as it has an error.
 _is_manual = operation.c.state["kind"].as_string() == SnapshotKind.MANUAL.value
 _is_routine = operation.c.procedure.in_(_BACKGROUND) & sa.func.coalesce(sa.not_(_is_manual), sa.true())
@@ -96,10 +96,11 @@ def project_of(tx: sa.Connection, subject: str) -> str | None:
 def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
     """Remove up to `limit` operations that ended before a time, with their events; return how many.
 
-    The one that created a service stays as long as the service: its fork report has the seconds of each step.
+    The one that created a service stays as long as the service: its fork report has the seconds of each step. So do its
+    upgrades, before which its WAL was that of another cluster.
     """
     lives = sa.select(service.c.id).where(is_live(service))
-    made_it = operation.c.procedure.in_(_CREATES) & operation.c.subject.in_(lives)
+    made_it = operation.c.procedure.in_(_KEPT) & operation.c.subject.in_(lives)
     old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it))
     unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))
     ids = tx.scalars(unheld.order_by(operation.c.finished_at).limit(limit)).all()
