@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramet.control.poolers import await_end, disable_pooler, enable_pooler
+from ramet.control.poolers import await_end, disable_pooler, enable_pooler, pooler_ports
 from ramet.control.ports import free_ports
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, start_service, stop_service
@@ -149,7 +149,10 @@ def test_one_that_could_not_be_started_is_tried_at_another_port(world: World, mo
         await_end(world.store, operation_id, 1)
     other = world.plane.placement.ports.index(refused) - 1
     monkeypatch.setattr("ramet.control.ports.secrets.randbelow", lambda count: other % count)
-    assert enable(world, service.id) != refused
+    assert (working := enable(world, service.id)) != refused
+    disable_pooler(world.plane, world.project.id, service.id)
+    Worker(world.store, world.procedures).run_until_idle()
+    assert pooler_ports(world.plane, service.id)[0] == free_ports(world.plane, owner=service.id)[0] != working
 
 
 def test_a_service_that_is_going_is_given_none(world: World) -> None:
