@@ -201,7 +201,7 @@
   }
   for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, released);
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status === 404) { /* what the page shows was deleted: the reloaded page says so */
+    if (event.detail.xhr.status === 404 && event.detail.target !== document.body) { /* what the page shows was deleted: the reloaded page says so */
       event.detail.shouldSwap = false;
       location.reload();
     } else if (pressed && event.detail.target.dataset.live) {
