@@ -25,7 +25,7 @@ TIMELINE_DIGITS = 8
 _QUIET_SEGMENT = timedelta(seconds=45)
 # The time comes first: what was committed before it is in the WAL before the LSN.
 _STATE = (
-    "SELECT clock_timestamp(), pg_current_wal_insert_lsn()::text, pg_current_snapshot()::text,"
+    "SELECT now(), pg_current_wal_insert_lsn()::text, pg_current_snapshot()::text,"
     " pg_walfile_name(pg_current_wal_insert_lsn())"
 )
 
