@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.interface.values import Progress
 from ramet.control import restore
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.requests import ForkRequest
-from ramet.control.services import get_service
+from ramet.control.services import delete_service, get_service
+from ramet.errors import Failed, NotFound
 from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
+from ramet.model.status import OperationStatus
 from ramet.restores.verbs import RestoreRequest, restore_service
-from ramet.store import services
+from ramet.store import operations, services
 from tests.worlds import World, fork_service, make_world
 
 
@@ -61,3 +65,28 @@ def test_a_parent_is_released_when_it_is_captured_unless_the_recovery_needs_it(
     world.worker.run_until_idle()
     assert held == {"capture": True, "recover": needs_parent, "after": False}
     assert get_service(world.plane, world.project.id, parent.id).down_reason is None
+
+
+def test_a_drill_whose_recovery_needs_its_service_gives_way_to_a_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    parent = world.create()
+    world.backend.recoveries_need_parent = True
+
+    def recover(*_: object) -> Progress:
+        if looked:
+            raise Failed("JOB_FAILED", "It was not given up")
+        looked.append(delete_service(world.plane, world.project.id, parent.id).id)
+        return Progress(None, "no node has room")
+
+    looked: list[str] = []
+    _drill(world, parent.id)
+    monkeypatch.setattr(world.backend.restore, "recover", recover)
+    world.worker.run_until_idle()
+    with pytest.raises(NotFound):
+        get_service(world.plane, world.project.id, parent.id)
+    assert world.backend.volumes == {}
+    with world.store.read() as tx:
+        (drill,) = [one for one in operations.of_subject(tx, parent.id) if one.procedure == ProcedureName.DRILL]
+    assert (drill.status, drill.error) == (OperationStatus.SUCCEEDED, None)

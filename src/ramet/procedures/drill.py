@@ -113,7 +113,13 @@ class Drill(Steps):
             "recover", replace(work.state, capture=captured), changes=lambda tx: release_captured(tx, work, captured)
         )
 
+    @waits_while(SERVER_ENDING)
     def recover(self, work: Work[DrillState]) -> Outcome:
+        """Continue the recovery, or give it up for what wants to begin with the service that it holds."""
+        if work.state.captured().needs_parent and self.tools.service(work.subject).activity is not None:
+            _log.info("the restore drill of service %s gives way to another operation", work.subject)
+            self.destroy(work)
+            return Done(changes=lambda tx: release_holds(tx, work))
         return recover(self.tools, work, self._server(work))
 
     def boot(self, work: Work[DrillState]) -> Outcome:
