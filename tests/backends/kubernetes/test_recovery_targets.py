@@ -9,7 +9,7 @@ import pytest
 from ramet.backends.interface.values import Capture
 from ramet.backends.kubernetes import names, past
 from ramet.backends.kubernetes.cluster import Place
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.model.timestamps import rfc3339
 from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, SECOND, World
 
@@ -78,7 +78,7 @@ def test_the_last_state_of_a_stopped_service_is_no_past_one_while_its_last_wal_i
     world.archive(2)
     world.commits((700, "0/02000100", SECOND))
     world.control = CONTROL.replace(before, after)
-    with pytest.raises(Unavailable) as behind:
+    with pytest.raises(Failed) as behind:
         world.backend.restore.capture(FORK, world.source(2 * SECOND))
     assert behind.value.code == "ARCHIVE_BEHIND"
     assert "or send fork_strategy NOW" in behind.value.details

@@ -84,8 +84,8 @@ def bring(place: Place, child: Server, source: Source, base: Base, seconds: floa
 def capture(place: Place, child: Server, source: Source, base: Base) -> Capture | None:
     """Have the operator make a fork of a base and archived WAL; None: the target is the parent's last state.
 
-    Raises Unavailable while that is not known, because the archive may lack WAL of a stopped parent. What was decided
-    is noted with the Cluster, so that a second call decides the same.
+    Raises Failed when that is not known, because the archive may lack WAL of a stopped parent. What was decided is
+    noted with the Cluster, so that a second call decides the same.
     """
     cluster = place.cluster_of(child.service_id)
     if cluster is not None and (found := noted(cluster)) is not None:

@@ -16,7 +16,7 @@ from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.wal.boundary import Cut, CutSearch
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_before, shown_lsn
 from ramet.backends.local.wal.waldump import Stretch, TransactionEnd
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
@@ -183,14 +183,14 @@ def archived_end(place: Place, archived_as: str, base: SnapshotFacts) -> str:
 
 
 def check_archived(place: Place, server: Server, child: Server) -> None:
-    """Raise Unavailable unless the archive has all that a stopped server has committed.
+    """Raise Failed unless the archive has all that a stopped server has committed: nothing is archived any more.
 
     At its end PostgreSQL begins another segment for its last checkpoint alone, which is not archived.
     """
     control = stopped.read_control(place, server, child.service_id)
     last = segment_before(control.timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
     if not control.is_clean or not archiving.wal_of(place, server.archive_name).has(last.name):
-        raise Unavailable(
+        raise Failed(
             "ARCHIVE_BEHIND",
             f"The archive is not known to have all WAL of service {server.service_id}, which is stopped",
             "Start it, wait until its archive has caught up, and fork it then; or send fork_strategy NOW.",
