@@ -240,13 +240,15 @@ def _known_of(
 ) -> Parent:
     known = [one for one in snapshots.list_snapshots(tx, parent.id) if one.id not in lost]
     is_unreached = target is not None and base_for(known, target) is None
+    of_last = strategy is ForkStrategy.LAST_SNAPSHOT
+    one_comes = of_last and operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT)
     return Parent(
         service_id=parent.id,
         created_at=parent.created_at,
         is_fork=parent.origin is not None,
         snapshots=known,
-        is_behind=strategy is ForkStrategy.LAST_SNAPSHOT and _is_behind(tx, parent, newest(known)),
-        has_snapshot_under_way=operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT),
+        is_behind=of_last and _is_behind(tx, parent, newest(known), one_comes=one_comes),
+        has_snapshot_under_way=one_comes,
         ancestors=_ancestors_of(plane, tx, parent) if is_unreached else (),
         archive=archive_of(plane, parent),
         is_deleted=parent.deleted_at is not None,
@@ -276,8 +278,10 @@ def _ancestor(tx: sa.Connection, service: Service) -> Ancestor:
     )
 
 
-def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> bool:
+def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None, *, one_comes: bool) -> bool:
     """Tell whether a fork as of now holds more than the newest snapshot, or there is none, and one can be taken.
+
+    `one_comes`: a snapshot is being taken already.
 
     A fork of the last snapshot must hold at least what every earlier fork as of now holds (docs/compatibility.md, 27).
     The published interface says that NOW creates a snapshot. Taking one with each fork would double its cost, so it is
@@ -288,7 +292,7 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None) -> boo
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
     if any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id)):
         return True
-    return last is None and not operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT)
+    return last is None and not one_comes
 
 
 def child_of(plane: Plane, parent: Service, request: ForkRequest, now: datetime) -> Service:
