@@ -41,7 +41,7 @@ from ramet.model.words import listed
 from ramet.moves.destination import Address, Destination, OpenDestination, Seen, Source, belongings_of
 from ramet.moves.refusals import check_can_move
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, finish, is_claimed, server_of
+from ramet.procedures.servers import Steps, await_settled, finish, is_claimed, server_of, start_again
 from ramet.procedures.state import MoveState
 from ramet.store import replica_sets, services
 
@@ -216,11 +216,9 @@ class Move(Steps):
         """Let the service serve again."""
         if not is_claimed(self.tools, work):
             return
-        server, servers = self.tools.server(work), self.tools.backend.servers
-        servers.start(server)
-        if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
-            raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
-        servers.open(server)
+        server = self.tools.server(work)
+        start_again(self.tools, server)
+        self.tools.backend.servers.open(server)
         with self.tools.store.write() as tx:
             finish(tx, work, paused=False, down_reason=None)
 

@@ -57,6 +57,7 @@ from ramet.procedures.servers import (
     repeats_from,
     retry_if_server_killed,
     server_of,
+    start_again,
     stop_unopened,
     submit_preparation,
 )
@@ -259,10 +260,8 @@ class RestoreInPlace(Steps):
         state = work.state
         if state.is_open or state.was_down or state.was_paused or not is_claimed(self.tools, work):
             return
-        server, servers = self.tools.server(work), self.tools.backend.servers
-        servers.start(server)
-        if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
-            raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
+        server = self.tools.server(work)
+        start_again(self.tools, server)
         self.tools.backend.replacements.open(server)
 
     def undo_settle(self, work: Work[RestoreState]) -> None:

@@ -209,6 +209,14 @@ def is_claimed(tools: Tools, work: Work[Any]) -> bool:
     return activity is not None and activity.operation_id == work.operation_id
 
 
+def start_again(tools: Tools, server: Server) -> None:
+    """Start a server that was stopped for what is undone now; raise Unavailable while it starts."""
+    servers = tools.backend.servers
+    servers.start(server)
+    if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
+        raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still starting")
+
+
 def stop_unopened(tools: Tools, work: Work[Any], server: Server) -> None:
     """Stop a server that could not be opened. One that is down is started again, open to its clients."""
     if is_claimed(tools, work):

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
@@ -48,6 +48,7 @@ from ramet.procedures.servers import (
     is_claimed,
     repeats_from,
     server_of,
+    start_again,
     stop_unopened,
     submit_snapshot,
 )
@@ -242,11 +243,9 @@ class Upgrade(Steps):
         """Let the service serve as before, unless it is being deleted."""
         if work.state.is_open or not is_claimed(self.tools, work):
             return
-        server, servers = self._before(work), self.tools.backend.servers
-        servers.start(server)
-        if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
-            raise Unavailable("SERVER_STARTING", f"The server of service {work.subject} is still starting")
-        servers.open(server)
+        server = self._before(work)
+        start_again(self.tools, server)
+        self.tools.backend.servers.open(server)
 
     def on_failed(self, tx: sa.Connection, work: Work[UpgradeState], error: str) -> None:
         """End both claims; what the service before has got is known by a state that can be read only."""
