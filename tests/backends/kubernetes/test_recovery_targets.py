@@ -1,4 +1,4 @@
-"""Where the operator's recovery job is told to stop, and that it is compared with where it did."""
+"""Where the operator's recovery job has to stop, and that this is compared with where it did."""
 
 from contextlib import nullcontext
 from dataclasses import replace
