@@ -79,6 +79,26 @@ def test_the_key_that_a_catalogue_was_written_with_is_known_on_the_host(
             demand_used(secrets, unused)
 
 
+def test_a_catalogue_is_written_once_also_where_the_key_cannot_be_recorded(
+    world: World, duty: PublishCatalogue, bucket: Bucket, secrets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (secrets / "archive.key-id").mkdir()  # no file can take its place, as where the secrets are mounted read-only
+    caplog.set_level(logging.INFO, "ramet.recovery.publish")
+    service = world.create()
+    duty.publish()
+    duty.bucket = open_bucket(bucket.url.replace("bucket-", "absent-"))
+    duty.publish()
+    assert duty._problem == ""  # the object store was not asked
+    duty.bucket = bucket
+    services.rename_service(world.plane, world.project.id, service.id, "shop two")
+    duty.publish()
+    assert len(keys_in(bucket)) == 2
+    logged = [record.getMessage() for record in caplog.records if record.name == "ramet.recovery.publish"]
+    assert [message.partition(":")[0] for message in logged] == [
+        "it is not recorded which key the catalogue of the archive is encrypted with"
+    ]
+
+
 def test_a_version_is_written_only_when_something_changed(world: World, duty: PublishCatalogue, bucket: Bucket) -> None:
     service = world.create()
     duty.publish()

@@ -30,6 +30,7 @@ class PublishCatalogue:
     key: RecoveryKey = field(repr=False)
     _written: Content | None = field(default=None, repr=False)
     _problem: str = ""
+    _note_problem: str = ""
 
     def publish(self) -> None:
         """Write another version if anything has changed since the last one."""
@@ -46,8 +47,17 @@ class PublishCatalogue:
                 _log.warning("the catalogue of the archive is not up to date: %s", error)
             self._problem = str(error)
             return
-        note_use(self.secrets_directory, self.key)
         self._written, self._problem = content, ""
+        self._note_key()
+
+    def _note_key(self) -> None:
+        """Record which key was used, unless the secrets are mounted read-only, as on Kubernetes."""
+        try:
+            note_use(self.secrets_directory, self.key)
+        except OSError as error:
+            if str(error) != self._note_problem:
+                _log.info("it is not recorded which key the catalogue of the archive is encrypted with: %s", error)
+            self._note_problem = str(error)
 
     def _catalogue(self, content: Content) -> Catalogue:
         return Catalogue(
