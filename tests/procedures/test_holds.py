@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Progress
 from ramet.control import restore
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.requests import ForkRequest
-from ramet.control.services import delete_service, get_service
-from ramet.errors import Failed, NotFound
+from ramet.control.services import delete_service, get_service, stop_service
+from ramet.errors import Failed, NotFound, Unavailable
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.status import OperationStatus
@@ -87,6 +88,43 @@ def test_a_drill_whose_recovery_needs_its_service_gives_way_to_a_deletion(
     with pytest.raises(NotFound):
         get_service(world.plane, world.project.id, parent.id)
     assert world.backend.volumes == {}
+    assert _end_of_drill(world, parent.id) == (OperationStatus.SUCCEEDED, None)
+
+
+def test_a_drill_that_gives_way_ends_also_when_what_waited_is_canceled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path)
+    parent = world.create()
+    world.backend.recoveries_need_parent = True
+    destroy, waiting = world.backend.servers.destroy, list[str]()
+
+    def recover(*_: object) -> Progress:
+        if waiting:
+            raise Failed("VOLUME_LOST", "It recovers what was destroyed")
+        stop_service(world.plane, world.project.id, parent.id)
+        activity = get_service(world.plane, world.project.id, parent.id).activity
+        waiting.append(activity.operation_id if activity else "")
+        return Progress(None, "no node has room")
+
+    def destroy_slowly(service_id: str) -> None:
+        destroy(service_id)
+        with world.store.write() as tx:
+            is_canceled = operations.cancel(tx, waiting[0])
+        if is_canceled:
+            raise Unavailable(SERVER_ENDING, "It is still being removed")
+
+    _drill(world, parent.id)
+    monkeypatch.setattr(world.backend.restore, "recover", recover)
+    monkeypatch.setattr(world.backend.servers, "destroy", destroy_slowly)
+    world.worker.run_until_idle()
+    assert _end_of_drill(world, parent.id) == (OperationStatus.SUCCEEDED, None)
+    assert list(world.backend.volumes) == [parent.id]
     with world.store.read() as tx:
-        (drill,) = [one for one in operations.of_subject(tx, parent.id) if one.procedure == ProcedureName.DRILL]
-    assert (drill.status, drill.error) == (OperationStatus.SUCCEEDED, None)
+        assert services.holders(tx, parent.id) == []
+
+
+def _end_of_drill(world: World, service_id: str) -> tuple[OperationStatus, str | None]:
+    with world.store.read() as tx:
+        (drill,) = [one for one in operations.of_subject(tx, service_id) if one.procedure == ProcedureName.DRILL]
+    return drill.status, drill.error

@@ -9,7 +9,8 @@ check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
 
-* Where the recovery needs the service, it is released by `recover`.
+* Where the recovery needs the service, it is released by `recover`, or, where that gives way to another operation, by
+`drop`, which ends the drill then.
 
 A drill does not begin while other work is under way, or while the host has no room for one more server. Every other
 drill of a service in the off-host archive takes its data from there: `capture` downloads it, no file of the service is
@@ -113,13 +114,11 @@ class Drill(Steps):
             "recover", replace(work.state, capture=captured), changes=lambda tx: release_captured(tx, work, captured)
         )
 
-    @waits_while(SERVER_ENDING)
     def recover(self, work: Work[DrillState]) -> Outcome:
         """Continue the recovery, or give it up for what wants to begin with the service that it holds."""
         if work.state.captured().needs_parent and self.tools.service(work.subject).activity is not None:
             _log.info("the restore drill of service %s gives way to another operation", work.subject)
-            self.destroy(work)
-            return Done(changes=lambda tx: release_holds(tx, work))
+            return Next("drop", replace(work.state, gives_way=True))
         return recover(self.tools, work, self._server(work))
 
     def boot(self, work: Work[DrillState]) -> Outcome:
@@ -136,6 +135,8 @@ class Drill(Steps):
     @waits_while(SERVER_ENDING)
     def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
+        if work.state.gives_way:
+            return Done(changes=lambda tx: release_holds(tx, work))
         if self._is_outdated(work):
             return Done()
         if not work.state.is_off_host:

@@ -229,13 +229,14 @@ class DrillState(RecoveryState, frozen=True, kw_only=True):
     """`drill_id` names the throw-away server; the archive is verified up to the segment `at`.
 
     With `is_off_host` the data is taken from the off-host archive, and nothing of the host. `pg_major` is the version
-    that the service has when the drill begins.
+    that the service has when the drill begins. With `gives_way` it ends, unfinished, for what waits for the service.
     """
 
     drill_id: str
     pg_major: int | None = None
     at: str = ""
     is_off_host: bool = False
+    gives_way: bool = False
 
 
 class SetSleepState(Interrupting, frozen=True, kw_only=True):
