@@ -106,22 +106,42 @@ def test_rule_27_the_last_snapshot_holds_at_least_what_a_fork_of_now_held(world:
     assert again.origin.snapshot_id == last.origin.snapshot_id
 
 
+def refuse(*_: object) -> None:
+    raise Failed("DISK_FULL", "The disk is full")
+
+
+def fail_to_remove(*_: object) -> None:
+    raise OSError("Input/output error")
+
+
+@pytest.mark.parametrize("is_undone", [True, False])
 def test_a_fork_of_a_last_snapshot_that_cannot_be_taken_fails_and_hands_over_no_older_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, is_undone: bool
 ) -> None:
     parent = world.create()
     world.fork(parent)
     world.backend.commit(parent.id, "too late")
     world.fork(parent)
-
-    def refuse(*_: object) -> None:
-        raise Failed("DISK_FULL", "The disk is full")
-
     monkeypatch.setattr(world.backend.restore, "take_snapshot", refuse)
+    if not is_undone:
+        monkeypatch.setattr(world.backend.restore, "delete_snapshot", fail_to_remove)
     fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
     assert status_of(fork) is Status.UNSTABLE
     assert "could not be taken" in (fork.failure or "")
     assert world.leftovers() == []
+
+
+def test_a_fork_of_the_last_snapshot_takes_one_beside_one_that_is_being_undone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = world.create()
+    with world.store.write() as tx:
+        tx.execute(snapshot.delete())
+    monkeypatch.setattr(world.backend.restore, "delete_snapshot", fail_to_remove)
+    with monkeypatch.context() as full:
+        full.setattr(world.backend.restore, "take_snapshot", refuse)
+        world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert status_of(world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))) is Status.READY
 
 
 def test_a_fork_to_a_target_time_has_exactly_the_rows_committed_by_then(world: World) -> None:

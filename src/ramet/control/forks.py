@@ -241,7 +241,7 @@ def _known_of(
     known = [one for one in snapshots.list_snapshots(tx, parent.id) if one.id not in lost]
     is_unreached = target is not None and base_for(known, target) is None
     of_last = strategy is ForkStrategy.LAST_SNAPSHOT
-    one_comes = of_last and operations.under_way(tx, parent.id, ProcedureName.SNAPSHOT)
+    one_comes = of_last and operations.is_running(tx, parent.id, ProcedureName.SNAPSHOT)
     return Parent(
         service_id=parent.id,
         created_at=parent.created_at,

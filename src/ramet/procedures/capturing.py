@@ -16,7 +16,7 @@ from ramet.operations.procedure import Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Tools, await_others, source_of
 from ramet.procedures.state import ForkState, RecoveryState
 from ramet.store import snapshots
-from ramet.store.operations import under_way
+from ramet.store.operations import is_running
 
 
 def capture_parent(
@@ -62,7 +62,7 @@ def _base(tools: Tools, work: Work[ForkState]) -> Snapshot | Wait | None:
         return None
     parent_id, wanted, target = work.state.parent_id, work.state.base_id, work.state.target
     with tools.store.read() as tx:
-        is_on_its_way = under_way(tx, parent_id, ProcedureName.SNAPSHOT)
+        is_on_its_way = is_running(tx, parent_id, ProcedureName.SNAPSHOT)
         known = snapshots.list_snapshots(tx, parent_id)
     base = newest(known) if wanted is None else next((one for one in known if one.id == wanted), None)
     if base is None and target is not None:

@@ -144,6 +144,11 @@ def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
     return tx.execute(sa.select(operation.c.id).where(same, UNDER_WAY).limit(1)).one_or_none() is not None
 
 
+def is_running(tx: sa.Connection, subject: str, procedure: str) -> bool:
+    """Tell whether an operation of that procedure on that subject is under way and not being undone."""
+    return any(one.status is OperationStatus.RUNNING for one in under_way_of(tx, subject, procedure))
+
+
 def cancel(tx: sa.Connection, operation_id: str, subject: str | None = None) -> bool:
     """Cancel a running operation: it is undone when its present step has ended. False when it is not running.
 
