@@ -66,6 +66,16 @@ def crashing(procedure: Procedure, step: str) -> Procedure:
     return _with_step(procedure, step, run)
 
 
+def recorded(procedure: Procedure, step: str, ran: list[str]) -> Procedure:
+    """Add `step` to `ran` each time that it runs: a law that no step has met is not kept."""
+
+    def run(work: Work[Any]) -> Outcome:
+        ran.append(step)
+        return procedure.steps[step](work)
+
+    return _with_step(procedure, step, run)
+
+
 def rewritten(procedures: Sequence[Procedure], name: str, rewrite: Rewrite) -> list[Procedure]:
     """Return the procedures with the named one rewritten."""
     return [rewrite(procedure) if procedure.name == name else procedure for procedure in procedures]

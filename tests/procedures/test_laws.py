@@ -312,16 +312,19 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.store.close()
 
 
-def run(world: World, name: str, rewrite: laws.Rewrite) -> tuple[str, Status | None]:
-    """Submit the case with its procedure rewritten, and return the service and its status at the end."""
+def run(world: World, name: str, step: str, rewrite: laws.Rewrite) -> tuple[str, Status | None]:
+    """Submit the case with a step of its procedure rewritten, and return the service and its status at the end."""
     parent = world.create().id
     subject = CASES[name][0](world, parent)
-    worker = Hurried(world.store, laws.rewritten(world.procedures, name, rewrite))
+    ran: list[str] = []
+    procedures = laws.rewritten(world.procedures, name, lambda found: laws.recorded(rewrite(found), step, ran))
+    worker = Hurried(world.store, procedures)
     try:
         worker.run_until_idle()
     except laws.Crash:
         expire_leases(world)
         Hurried(world.store, world.procedures).run_until_idle()
+    assert ran, f"the case of {name} does not run its step {step}"
     try:
         return subject, status_of(get_service(world.plane, world.project.id, subject))
     except NotFound:
@@ -348,7 +351,7 @@ def test_every_procedure_has_a_case() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: str) -> None:
-    _subject, status = run(world, name, lambda procedure: laws.twice(procedure, step))
+    _subject, status = run(world, name, step, lambda procedure: laws.twice(procedure, step))
     assert status == CASES[name][1]
     assert nothing_is_held(world)
     assert world.leftovers() == []
@@ -357,7 +360,7 @@ def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: s
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: str, step: str) -> None:
-    _subject, status = run(world, name, lambda procedure: laws.crashing(procedure, step))
+    _subject, status = run(world, name, step, lambda procedure: laws.crashing(procedure, step))
     assert status == CASES[name][1]
     assert nothing_is_held(world)
     assert world.leftovers() == []
@@ -367,7 +370,7 @@ def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("name", "step"), STEPS)
 def test_a_failure_at_a_step_leaves_nothing(world: World, name: str, step: str, after: bool) -> None:
-    subject, status = run(world, name, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
+    subject, status = run(world, name, step, lambda p: laws.undone_twice(laws.failing(p, step, after=after)))
     assert nothing_is_held(world)
     assert world.leftovers() == []
     if name in ("create", "fork", "import", "follow", "follow_logical", "recover", "try_upgrade"):
