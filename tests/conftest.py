@@ -18,6 +18,8 @@ _RARE: dict[str, Callable[[], bool]] = {
     "promtool": lambda: shutil.which("promtool") is not None,
     "kubernetes": lambda: os.environ.get("RAMET_TEST_KUBERNETES") in ("yes", "all"),
 }
+# A status that pytest does not have: failed tests, which TESTS_FAILED would mean, are run once more by script/test.
+SKIPPED = 10
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 
 
@@ -53,9 +55,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Turn success into failure where something was skipped on a host that lacks nothing."""
-    if session.exitstatus == pytest.ExitCode.OK and not _MAY_SKIP and _skipped(session.config):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    """Tell a run in which something was skipped on a host that lacks nothing, or that ended early, from others."""
+    if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return
+    if not _MAY_SKIP and _skipped(session.config):
+        session.exitstatus = SKIPPED
+    elif session.shouldfail or session.shouldstop:  # -x, --maxfail
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
