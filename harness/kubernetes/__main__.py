@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from harness.kubernetes import building, cluster
 from harness.kubernetes.layout import S3_BUCKET, S3_ENDPOINT, S3_KEY, S3_SECRET, cluster_directory, kubeconfig, logs
-from harness.kubernetes.network import run_over_network
+from harness.kubernetes.network import NotAvailable, run_over_network
 from harness.kubernetes.versions import REPOSITORY
 
 _USAGE = """usage: script/kubernetes COMMAND
@@ -19,6 +19,8 @@ _USAGE = """usage: script/kubernetes COMMAND
   down           end the cluster; nothing of it stays but its logs
   shell [WORDS]  run a shell, or a command, inside the cluster's namespaces
   test [WORDS]   run the tests that need a cluster, or pytest with these arguments; start one if none is running"""
+# Where this machine lacks something: EX_UNAVAILABLE of sysexits.h. .ci/run leaves the cluster out then.
+NOT_AVAILABLE = 69
 _ALL_TESTS = ("--timeout=900", "--durations=15", "tests/kubernetes", "tests/backends/contract")
 # Tests wait for pods most of the time: several modules at once. The longest begin first (tests/kubernetes/conftest.py).
 _AT_ONCE = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder", "--randomly-dont-reorganize")
@@ -54,7 +56,7 @@ def main(words: list[str]) -> int:
         return commands[words[0]](words[1:])
     except (RuntimeError, TimeoutError) as error:
         print(f"script/kubernetes: {error}", file=sys.stderr)
-        return 1
+        return NOT_AVAILABLE if isinstance(error, NotAvailable) else 1
 
 
 def _build(_: list[str]) -> int:
@@ -125,14 +127,14 @@ def _require() -> None:
     _require_root()
     _install_packages()
     if building.missing() and shutil.which("go") is None:
-        raise RuntimeError(
+        raise NotAvailable(
             "Go is needed to build Kubernetes and CloudNativePG; install Go 1.26 or newer, and run this again"
         )
 
 
 def _require_root() -> None:
     if os.geteuid() != 0:
-        raise RuntimeError("root is needed: a cluster makes mounts, cgroups and network links; run this again as root")
+        raise NotAvailable("root is needed: a cluster makes mounts, cgroups and network links; run this again as root")
 
 
 def _install_packages() -> None:
@@ -140,7 +142,7 @@ def _install_packages() -> None:
     if not missing:
         return
     if shutil.which("apt-get") is None:
-        raise RuntimeError(f"these packages are missing: {', '.join(missing)}; install them, and run this again")
+        raise NotAvailable(f"these packages are missing: {', '.join(missing)}; install them, and run this again")
     _say(f"installing {', '.join(missing)}")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (("update", "--quiet"), ("install", "--yes", "--no-install-recommends", *missing)):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kubernetes.network import run_over_network
+from harness.kubernetes.network import NotAvailable, run_over_network
 from harness.kubernetes.programs import Program
 from harness.kubernetes.versions import POSTGRES, REPOSITORY, cache_directory, digest, run
 
@@ -126,7 +126,7 @@ def _compile(target: Path, place: str) -> None:
 def _python() -> str:
     found = shutil.which(f"python{_PYTHON}")
     if found is None:
-        raise RuntimeError(
+        raise NotAvailable(
             f"Python {_PYTHON} is needed to compile Barman's tools for its image; install python{_PYTHON}"
         )
     return found
@@ -137,7 +137,7 @@ def _uv() -> str:
         found = shutil.which(candidate)
         if found is not None:
             return found
-    raise RuntimeError("uv is needed to install Barman's tools into their image; run script/setup")
+    raise NotAvailable("uv is needed to install Barman's tools into their image; run script/setup")
 
 
 # PostgreSQL of the release that Ramet is developed on, and that release's Python for Barman's tools.

@@ -1,6 +1,7 @@
 """Programs that need the network: one that waits for it without end is ended, and the message says what it needed."""
 
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -12,13 +13,23 @@ from harness.kubernetes.versions import run_ended
 
 _IDLE_SECONDS = 180.0
 _LOOK_SECONDS = 5.0
+_UNREACHABLE = re.compile(
+    "no such host|could not resolve|temporary failure|failed to lookup|network is unreachable|no route to host"
+    "|connection refused|timed out|i/o timeout|could not connect",
+    re.IGNORECASE,
+)
+
+
+class NotAvailable(RuntimeError):
+    """Something that this machine lacks, or cannot reach: nothing of the project is wrong."""
 
 
 def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECONDS, **options: Any) -> str:
     """Run a program that needs something of other machines, and return its output.
 
-    Raise RuntimeError with the end of its errors, or, once it and its children have neither computed, read nor written
-    for `idle_seconds`, with what it needs.
+    Raise RuntimeError with the end of its errors, which is NotAvailable where they say that another machine cannot be
+    reached. Once it and its children have neither computed, read nor written for `idle_seconds`, that says what it
+    needs.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -30,8 +41,13 @@ def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECOND
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
     if ended is None:
-        raise RuntimeError(_stalled(words, needs, idle_seconds))
-    return run_ended(words, process.returncode, *ended)
+        raise NotAvailable(_stalled(words, needs, idle_seconds))
+    try:
+        return run_ended(words, process.returncode, *ended)
+    except RuntimeError as error:
+        if _UNREACHABLE.search(str(error)):
+            raise NotAvailable(f"{error}\nIt needs the network, for {needs}") from error
+        raise
 
 
 def _await_end(process: subprocess.Popen[str], idle_seconds: float) -> tuple[str, str] | None:
