@@ -13,15 +13,17 @@ def apart(running: Instance) -> Iterator[int]:
     """Run `ramet serve` and `ramet worker` in place of `ramet up`, which runs again after it; yield the pid of HTTP."""
     running.terminate()
     worker = dataclasses.replace(running)
-    running.start("serve", ready=lambda: answers(running.port))
-    worker.start("worker", ready=lambda: "Ramet runs operations" in worker.log)
-    if running.process is None:
-        raise AssertionError("BUG: nothing serves")
     try:
+        running.start("serve", ready=lambda: answers(running.port))
+        worker.start("worker", ready=lambda: "Ramet runs operations" in worker.log)
+        if running.process is None:
+            raise AssertionError("BUG: nothing serves")
         yield running.process.pid
-    finally:
         worker.terminate()
         running.terminate()
+    finally:
+        worker.kill()
+        running.kill()
         running.up()
 
 

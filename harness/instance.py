@@ -146,11 +146,10 @@ class Instance:
 
     def terminate(self) -> int:
         """End the process by SIGTERM and return its exit code."""
-        process, self.process = self.process, None
-        if process is None:
+        if self.process is None:
             raise AssertionError("BUG: nothing runs")
-        process.send_signal(signal.SIGTERM)
-        return process.wait(_SECONDS)
+        self.process.send_signal(signal.SIGTERM)
+        return self._await_end()
 
     def kill(self) -> None:
         """End the process, if there is one, by SIGKILL."""
@@ -164,8 +163,13 @@ class Instance:
         done = self.run("down", "--data", str(self.data))
         if done.returncode != 0:
             raise AssertionError(f"ramet down ended with {done.returncode}: {done.stderr}")
-        process, self.process = self.process, None
-        return 0 if process is None else process.wait(_SECONDS)
+        return self._await_end()
+
+    def _await_end(self) -> int:
+        """Return the exit code of the process; one that does not end in time stays known, for `kill`."""
+        status = 0 if self.process is None else self.process.wait(_SECONDS)
+        self.process = None
+        return status
 
     def client(self) -> Client:
         """Return a client of the only project."""
@@ -244,9 +248,10 @@ class Instance:
                 self._store = None
             if has_storage(self.data):
                 services = self.backend.instances.layout.services
-                for path in list(services.iterdir()) if services.is_dir() else []:
-                    self.backend.servers.destroy(path.name)
-                self.backend.host.stop_all()
+                with contextlib.ExitStack() as ends:  # what cannot be destroyed keeps nothing else running
+                    ends.callback(self.backend.host.stop_all)
+                    for path in list(services.iterdir()) if services.is_dir() else []:
+                        ends.callback(self.backend.servers.destroy, path.name)
             shutil.rmtree(layout_of(self.data, self.data).sockets, ignore_errors=True)
             shutil.rmtree(self.root)
 

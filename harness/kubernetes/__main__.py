@@ -100,8 +100,10 @@ def _test(words: list[str]) -> int:
     _require_root()
     started = not cluster.is_up()
     if started:
-        _up([])
+        _build([])
     try:
+        if started:
+            _up([])
         status = _run_tests(["-n", "0", *words] if words else _ALL)
         if status == 1 and not words:
             _say("the failed tests, once more and alone; one that passes now is unsteady and must be corrected")

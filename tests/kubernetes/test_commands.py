@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from harness.kubernetes import __main__ as commands
-from harness.kubernetes import building
+from harness.kubernetes import building, cluster
 from harness.kubernetes.network import NotAvailable
 
 
@@ -32,3 +32,18 @@ def test_go_and_root_are_what_a_machine_may_lack(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(building, "missing", lambda: ["program kube"])
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert commands.main(["build"]) == 69
+
+
+def test_a_cluster_that_does_not_come_up_for_the_tests_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise TimeoutError("the API server did not come within 300 s")
+
+    ended: list[bool] = []
+    monkeypatch.setattr(commands, "_require", lambda: None)
+    monkeypatch.setattr(commands, "_require_root", lambda: None)
+    monkeypatch.setattr(building, "build", lambda _: None)
+    monkeypatch.setattr(cluster, "is_up", lambda: False)
+    monkeypatch.setattr(cluster, "up", fail)
+    monkeypatch.setattr(cluster, "down", lambda: ended.append(True))
+    assert commands.main(["test"]) == 1
+    assert ended == [True]
