@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 
 from ramet.model.status import ReplicaSetStatus, Status
+from ramet.model.steps import steps
 
 _DAY_SECONDS = 86_400.0
 
@@ -86,27 +87,6 @@ class Spec:
         return next(iter(self.steps))
 
 
-# What a step of this name usually does.
-_TITLES = {
-    "settle": "Wait for other operations",
-    "initialize": "Create an empty cluster",
-    "capture": "Copy the service's data",
-    "recover": "Recover to the restore point",
-    "boot": "Start the server",
-    "serve": "Start the server",
-    "start": "Start the new version",
-    "stop": "Stop the server",
-    "secure": "Set its credentials",
-    "analyze": "Collect statistics",
-    "snapshot": "Take the first snapshot",
-    "fetch": "Copy the source with pg_basebackup",
-    "replicate": "Copy the service's data",
-    "upgrade": "Run pg_upgrade",
-    "complete": "Complete the new version",
-    "publish": "Open the endpoint",
-    "open": "Open the endpoint",
-    "follow": "Start or stop the pooler",
-}
 _ENDED_BY_DELETE = frozenset({
     ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.FOLLOW,
     ProcedureName.COPY_AGAIN, ProcedureName.REPLACE_COPY, ProcedureName.PROMOTE, ProcedureName.FOLLOW_LOGICAL,
@@ -115,26 +95,21 @@ _ENDED_BY_DELETE = frozenset({
 })  # fmt: skip
 
 
-def _steps(names: str, **titles: str) -> Mapping[str, str]:
-    """Return steps in order, with the usual titles except for those that are given."""
-    return {name: titles.get(name) or _TITLES[name] for name in names.split()}
-
-
 # What makes a service.
 _creation = partial(Spec, status=Status.CONFIGURING, creates=True)
 _SPECS = (
-    _creation(ProcedureName.CREATE, "Create", _steps("initialize boot secure snapshot publish")),
+    _creation(ProcedureName.CREATE, "Create", steps("initialize boot secure snapshot publish")),
     _creation(
         ProcedureName.FORK,
         "Fork",
-        _steps(
+        steps(
             "capture recover boot secure publish", capture="Copy the parent's data", secure="Set its own credentials"
         ),
     ),
     _creation(
         ProcedureName.RECOVER,
         "Recover from the archive",
-        _steps(
+        steps(
             "choose fetch capture recover boot stop start open",
             choose="Choose the base backup",
             fetch="Download from the archive",
@@ -148,7 +123,7 @@ _SPECS = (
     _creation(
         ProcedureName.IMPORT,
         "Import",
-        _steps(
+        steps(
             "initialize fetch boot secure load analyze snapshot publish",
             fetch="Copy the source with pg_dump",
             load="Load the copy with pg_restore",
@@ -158,7 +133,7 @@ _SPECS = (
     _creation(
         ProcedureName.TRY_UPGRADE,
         "Try an upgrade",
-        _steps(
+        steps(
             "capture recover boot survey prepare stop upgrade start complete analyze compare secure end",
             recover="Recover it",
             boot="Start the present version",
@@ -174,7 +149,7 @@ _SPECS = (
     Spec(
         ProcedureName.UPGRADE,
         "Upgrade",
-        _steps(
+        steps(
             "settle stop copy boot prepare halt upgrade start complete analyze close set_aside take_over serve open",
             copy="Copy its data",
             boot="Start the copy",
@@ -190,14 +165,14 @@ _SPECS = (
     _creation(
         ProcedureName.FOLLOW,
         "Follow",
-        _steps("prepare fetch boot snapshot publish", prepare="Create the volume", boot="Start the standby"),
+        steps("prepare fetch boot snapshot publish", prepare="Create the volume", boot="Start the standby"),
         deadline_seconds=3600.0,
     ),
-    Spec(ProcedureName.COPY_AGAIN, "Copy the source again", _steps("fetch"), Status.READY, deadline_seconds=3600.0),
+    Spec(ProcedureName.COPY_AGAIN, "Copy the source again", steps("fetch"), Status.READY, deadline_seconds=3600.0),
     Spec(
         ProcedureName.REPLACE_COPY,
         "Follow with the new copy",
-        _steps(
+        steps(
             "settle keep replace boot snapshot open",
             keep="Take a snapshot of the old state",
             replace="Put the new copy in place",
@@ -209,7 +184,7 @@ _SPECS = (
     Spec(
         ProcedureName.PROMOTE,
         "Promote",
-        _steps(
+        steps(
             "settle wait promote secure publish",
             wait="Wait for the source's last changes",
             promote="End recovery",
@@ -222,7 +197,7 @@ _SPECS = (
     _creation(
         ProcedureName.FOLLOW_LOGICAL,
         "Follow",
-        _steps(
+        steps(
             "initialize prepare fetch boot secure load subscribe copy analyze snapshot publish",
             prepare="Publish the tables in the source",
             fetch="Copy the schema with pg_dump",
@@ -235,7 +210,7 @@ _SPECS = (
     Spec(
         ProcedureName.PROMOTE_LOGICAL,
         "Promote",
-        _steps(
+        steps(
             "settle finish publish",
             finish="Wait for the source's last changes, and end the subscription",
             publish="Record that it follows nothing",
@@ -246,7 +221,7 @@ _SPECS = (
     Spec(
         ProcedureName.RESTORE,
         "Restore in place",
-        _steps(
+        steps(
             "capture recover depart boot secure close claim settle stop set_aside take_over serve open clear",
             capture="Copy the wanted state",
             depart="Begin a new timeline",
@@ -263,7 +238,7 @@ _SPECS = (
     Spec(
         ProcedureName.MOVE,
         "Move to another Ramet",
-        _steps(
+        steps(
             "check admit follow catch_up claim settle stop drain promote equip end",
             check="Ask the other Ramet",
             admit="Let the other Ramet copy the service",
@@ -281,55 +256,55 @@ _SPECS = (
     Spec(
         ProcedureName.STOP,
         "Pause",
-        _steps("settle stop"),
+        steps("settle stop"),
         Status.PAUSING,
         interrupts=frozenset({ProcedureName.COPY_AGAIN, ProcedureName.RESTART}),
     ),
-    Spec(ProcedureName.START, "Resume", _steps("settle boot open"), Status.RESUMING),
-    Spec(ProcedureName.RESTART, "Restart", _steps("boot open"), Status.UNSTABLE, is_low_priority=True),
+    Spec(ProcedureName.START, "Resume", steps("settle boot open"), Status.RESUMING),
+    Spec(ProcedureName.RESTART, "Restart", steps("boot open"), Status.UNSTABLE, is_low_priority=True),
     Spec(
         ProcedureName.SLEEP,
         "Fall asleep",
-        _steps("settle stop", stop="Stop the server unless it is in use"),
+        steps("settle stop", stop="Stop the server unless it is in use"),
         Status.PAUSING,
         is_low_priority=True,
     ),
-    Spec(ProcedureName.SET_SLEEP, "Change when it sleeps", _steps("settle stop boot open"), Status.UPGRADING),
+    Spec(ProcedureName.SET_SLEEP, "Change when it sleeps", steps("settle stop boot open"), Status.UPGRADING),
     Spec(
-        ProcedureName.RESIZE, "Resize", _steps("settle apply stop boot open", apply="Apply the size"), Status.UPGRADING
+        ProcedureName.RESIZE, "Resize", steps("settle apply stop boot open", apply="Apply the size"), Status.UPGRADING
     ),
-    Spec(ProcedureName.SET_WAL_LEVEL, "Set wal_level", _steps("settle stop boot open"), Status.UPGRADING),
+    Spec(ProcedureName.SET_WAL_LEVEL, "Set wal_level", steps("settle stop boot open"), Status.UPGRADING),
     Spec(
         ProcedureName.SET_HA,
         "Set high availability",
-        _steps("settle follow", follow="Make or remove standbys"),
+        steps("settle follow", follow="Make or remove standbys"),
         Status.UPGRADING,
     ),
     Spec(
         ProcedureName.SET_PARAMETERS,
         "Change settings",
-        _steps("settle apply stop boot open", apply="Apply the settings"),
+        steps("settle apply stop boot open", apply="Apply the settings"),
         Status.UPGRADING,
     ),
     Spec(
         ProcedureName.SET_ADDRESS,
         "Set the address",
-        _steps("settle apply stop boot open", apply="Issue a certificate for the address"),
+        steps("settle apply stop boot open", apply="Issue a certificate for the address"),
         Status.UPGRADING,
     ),
     Spec(
         ProcedureName.DELETE,
         "Delete",
-        _steps("settle destroy", destroy="Remove its data"),
+        steps("settle destroy", destroy="Remove its data"),
         Status.DELETING,
         interrupts=_ENDED_BY_DELETE,
     ),
-    Spec(ProcedureName.OPTIMIZE, "Optimize", _steps("analyze"), Status.OPTIMIZING, deadline_seconds=_DAY_SECONDS),
-    Spec(ProcedureName.POOLER, "Pooler", _steps("follow")),
+    Spec(ProcedureName.OPTIMIZE, "Optimize", steps("analyze"), Status.OPTIMIZING, deadline_seconds=_DAY_SECONDS),
+    Spec(ProcedureName.POOLER, "Pooler", steps("follow")),
     Spec(
         ProcedureName.CREATE_REPLICAS,
         "Create replicas",
-        _steps("replicate boot publish", boot="Start the servers"),
+        steps("replicate boot publish", boot="Start the servers"),
         Status.CONFIGURING,
         ReplicaSetStatus.CREATING,
         creates=True,
@@ -337,14 +312,14 @@ _SPECS = (
     Spec(
         ProcedureName.RESIZE_REPLICAS,
         "Resize replicas",
-        _steps("stop boot publish", stop="Stop the servers", boot="Start the servers"),
+        steps("stop boot publish", stop="Stop the servers", boot="Start the servers"),
         Status.UPGRADING,
         ReplicaSetStatus.RESIZING,
     ),
     Spec(
         ProcedureName.RESTART_REPLICAS,
         "Restart replicas",
-        _steps("boot publish", boot="Start the servers"),
+        steps("boot publish", boot="Start the servers"),
         Status.UNSTABLE,
         ReplicaSetStatus.ERROR,
         is_low_priority=True,
@@ -352,23 +327,23 @@ _SPECS = (
     Spec(
         ProcedureName.REBUILD_REPLICAS,
         "Rebuild replicas",
-        _steps("discard replicate boot publish", discard="Remove their data", boot="Start the servers"),
+        steps("discard replicate boot publish", discard="Remove their data", boot="Start the servers"),
         Status.CONFIGURING,
         ReplicaSetStatus.CREATING,
     ),
     Spec(
         ProcedureName.DELETE_REPLICAS,
         "Delete replicas",
-        _steps("destroy", destroy="Remove their data"),
+        steps("destroy", destroy="Remove their data"),
         Status.DELETING,
         ReplicaSetStatus.DELETING,
         interrupts=frozenset({ProcedureName.CREATE_REPLICAS}),
     ),
-    Spec(ProcedureName.REPLICA_POOLER, "Pooler of replicas", _steps("follow")),
+    Spec(ProcedureName.REPLICA_POOLER, "Pooler of replicas", steps("follow")),
     Spec(
         ProcedureName.SNAPSHOT,
         "Snapshot",
-        _steps(
+        steps(
             "take retire sweep",
             take="Take the snapshot",
             retire="Remove expired snapshots from the list",
@@ -379,25 +354,25 @@ _SPECS = (
     Spec(
         ProcedureName.DELETE_SNAPSHOT,
         "Delete a snapshot",
-        _steps("forget sweep", forget="Wait for forks of it", sweep="Remove its files"),
+        steps("forget sweep", forget="Wait for forks of it", sweep="Remove its files"),
     ),
     Spec(
         ProcedureName.PREPARE,
         "Prepare the newest snapshot",
-        _steps("rest prepare", rest="Wait until the service is idle", prepare="Recover a copy of the snapshot"),
+        steps("rest prepare", rest="Wait until the service is idle", prepare="Recover a copy of the snapshot"),
         background=True,
     ),
     Spec(
         ProcedureName.AFTERCARE,
         "Examine the fork",
-        _steps("examine analyze", examine="Complete the fork report"),
+        steps("examine analyze", examine="Complete the fork report"),
         background=True,
         deadline_seconds=_DAY_SECONDS,
     ),
     Spec(
         ProcedureName.DRILL,
         "Verify a restore",
-        _steps(
+        steps(
             "choose capture recover boot check drop walk",
             choose="Choose the restore point",
             check="Check every table",
