@@ -1,8 +1,10 @@
 """Fork reports, as the control plane puts them together."""
 
+import msgspec
 import pytest
 
 from ramet.api.routes.forks import report_shape
+from ramet.api.schemas.forks import ArchiveDownload
 from ramet.control.fork_reports import fork_report
 from ramet.control.requests import ForkRequest
 from ramet.errors import NotFound, WrongState
@@ -41,6 +43,16 @@ def test_the_report_of_a_fork_that_an_operator_made_from_the_archive_shows_no_do
     report = report_shape(fork_report(world.plane, world.project.id, fork.id))
     assert report.archive is None
     assert not any("SHA-256" in check for check in report.checks)
+
+
+def test_the_report_says_what_could_not_be_read_in_the_archive(world: World) -> None:
+    fork = world.fork(world.create())
+    stored = fork.report or {}
+    download = ArchiveDownload("s3://bucket", "20260101T000000", 7, 1.5, "Segment 7 is damaged.")
+    stored = {**stored, "capture": {**stored["capture"], "archive": msgspec.to_builtins(download)}}
+    with world.store.write() as tx:
+        update_service(tx, fork.id, report=stored)
+    assert report_shape(fork_report(world.plane, world.project.id, fork.id)).archive == download
 
 
 def test_the_report_claims_what_the_backend_has_verified_of_the_copy(world: World) -> None:

@@ -31,12 +31,16 @@ class Cut(Struct, frozen=True):
 
 
 class Download(Struct, frozen=True):
-    """What came from the off-host archive. Without a `url` it was the operator of Kubernetes that fetched it."""
+    """What came from the off-host archive. Without a `url` it was the operator of Kubernetes that fetched it.
+
+    `unread` says why WAL soon after the target was not read.
+    """
 
     base_backup: str
     url: str | None = None
     downloaded_bytes: int = 0
     seconds: float = 0.0
+    unread: str | None = None
 
 
 class CaptureFacts(Struct, frozen=True, kw_only=True):

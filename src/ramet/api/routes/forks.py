@@ -163,7 +163,7 @@ def _base(report: fork_reports.ForkReport) -> BaseSnapshot:
 def _download(done: Download | None) -> ArchiveDownload | None:
     if done is None or done.url is None:
         return None
-    return ArchiveDownload(done.url, done.base_backup, done.downloaded_bytes, done.seconds)
+    return ArchiveDownload(done.url, done.base_backup, done.downloaded_bytes, done.seconds, done.unread)
 
 
 def _wal(captured: CaptureFacts, recovered: RecoveryFacts) -> WalRange:
