@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from ramet.api.routes import poolers
+from ramet.errors import Failed
 from tests.api.world import World
 
 
@@ -60,6 +62,37 @@ def test_both_may_be_asked_for_twice(world: World, working: World) -> None:
     service_id = ready(world)
     for verb in ("disablePooler", "enablePooler", "enablePooler", "disablePooler"):
         assert world.post(world.path(service_id, verb)).status_code == 200
+
+
+@pytest.mark.parametrize(("verb", "other"), [("enablePooler", "is enabled"), ("disablePooler", "is disabled")])
+def test_no_answer_says_that_it_is_done_before_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch, verb: str, other: str
+) -> None:
+    monkeypatch.setattr(poolers, "WAIT_SECONDS", 0.0)
+    service_id = ready(world)
+    if verb == "disablePooler":
+        world.post(world.path(service_id, "enablePooler"))
+        world.work()
+    for _ in range(2):
+        answer = world.post(world.path(service_id, verb))
+        assert answer.status_code == 200
+        assert other not in answer.json()["message"]
+    world.work()
+    assert other in world.post(world.path(service_id, verb)).json()["message"]
+
+
+def test_an_answer_says_why_a_pooler_could_not_be_started(
+    world: World, working: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service_id = ready(world)
+
+    def fail(servers: object, port: int) -> None:
+        raise Failed("POOLER_PORT", "Port 7 is taken", "End the program that has it.")
+
+    monkeypatch.setattr(world.backend.poolers, "start", fail)
+    answer = world.post(world.path(service_id, "enablePooler"))
+    assert (answer.status_code, answer.json()["code"]) == (400, "POOLER_FAILED")
+    assert "Port 7 is taken" in answer.json()["details"]
 
 
 def test_a_service_in_a_wrong_state_is_refused(world: World) -> None:

@@ -6,7 +6,7 @@ from ramet.control.poolers import await_end, disable_pooler, enable_pooler, pool
 from ramet.control.ports import free_ports
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, start_service, stop_service
-from ramet.errors import Failed, WrongState
+from ramet.errors import WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
@@ -132,7 +132,7 @@ def test_one_that_cannot_be_started_is_taken_back_with_its_reason(world: World) 
     operation_id = enable_pooler(world.plane, world.project.id, service.id)
     failing = laws.rewritten(world.procedures, "pooler", lambda p: laws.failing(p, "follow", after=True))
     Worker(world.store, failing).run_until_idle()
-    with pytest.raises(Failed, match="Injected"):
+    with pytest.raises(WrongState, match="Injected"):
         await_end(world.store, operation_id, 1)
     assert get_service(world.plane, world.project.id, service.id).pooler_port is None
     assert pooler_port(world, service.id) is None
@@ -145,7 +145,7 @@ def test_one_that_could_not_be_started_is_tried_at_another_port(world: World, mo
     assert get_service(world.plane, world.project.id, service.id).pooler_port == refused
     failing = laws.rewritten(world.procedures, "pooler", lambda p: laws.failing(p, "follow", after=False))
     Worker(world.store, failing).run_until_idle()
-    with pytest.raises(Failed, match="Injected"):
+    with pytest.raises(WrongState, match="Injected"):
         await_end(world.store, operation_id, 1)
     other = world.plane.placement.ports.index(refused) - 1
     monkeypatch.setattr("ramet.control.ports.secrets.randbelow", lambda count: other % count)

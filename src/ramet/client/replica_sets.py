@@ -40,6 +40,6 @@ class ReplicaSets(Connection):
         """Enable the pooler of a read replica set, and return the server's message."""
         return self.call("POST", self.path(service_id, "replicaSets", set_id, "enablePooler"), Success).message
 
-    def disable_replica_pooler(self, service_id: str, set_id: str) -> None:
-        """Disable the pooler of a read replica set."""
-        self.send("POST", self.path(service_id, "replicaSets", set_id, "disablePooler"))
+    def disable_replica_pooler(self, service_id: str, set_id: str) -> str:
+        """Disable the pooler of a read replica set, and return the server's message."""
+        return self.call("POST", self.path(service_id, "replicaSets", set_id, "disablePooler"), Success).message

@@ -103,6 +103,6 @@ class Services(Connection):
         """Enable the pooler of a service, and return the server's message; `connection_pooler` contains its address."""
         return self.call("POST", self.path(service_id, "enablePooler"), Success).message
 
-    def disable_pooler(self, service_id: str) -> None:
-        """Disable the pooler of a service."""
-        self.send("POST", self.path(service_id, "disablePooler"))
+    def disable_pooler(self, service_id: str) -> str:
+        """Disable the pooler of a service, and return the server's message."""
+        return self.call("POST", self.path(service_id, "disablePooler"), Success).message

@@ -6,7 +6,7 @@ from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.control.sleep import check_stays_awake
-from ramet.errors import Failed
+from ramet.errors import WrongState
 from ramet.machine.waiting import wait_until
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -23,7 +23,7 @@ _LOOK_EVERY_SECONDS = 0.02
 
 
 def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
-    """Request a pooler; return the operation that starts it, None when there is nothing to do.
+    """Request a pooler; return the operation that starts it, None when there is nothing to do or to wait for.
 
     A paused service gets its pooler when it is resumed.
     """
@@ -35,7 +35,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
         _check_state(service, "enablePooler")
         check_stays_awake(service, "a pooler")
         if service.pooler_port is not None:
-            return None
+            return under_way(tx, service.id, ProcedureName.POOLER)
         services.update_service(tx, service.id, pooler_port=reserve_ports(plane, tx, free)[0])
         return None if service.paused else submit_pooler(tx, service.id, enabling=True)
 
@@ -62,12 +62,15 @@ def check_database(plane: Plane, project_id: str, service_id: str) -> None:
 
 
 def disable_pooler(plane: Plane, project_id: str, service_id: str) -> str | None:
-    """Remove a pooler, which ends the sessions through it; return the operation, None when there is nothing to do."""
+    """Remove a pooler, which ends the sessions through it.
+
+    Return the operation that does it, None when there is nothing to do or to wait for.
+    """
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         _check_state(service, "disablePooler")
         if service.pooler_port is None:
-            return None
+            return under_way(tx, service.id, ProcedureName.POOLER)
         services.update_service(tx, service.id, pooler_port=None)
         return submit_pooler(tx, service.id, enabling=False)
 
@@ -85,16 +88,22 @@ def submit_repair(store: Store, service: Service) -> bool:
 
 
 def await_end(store: Store, operation_id: str | None, timeout_seconds: float) -> bool:
-    """Wait for an operation; False when `timeout_seconds` end first. Raises Failed with the reason when it failed."""
+    """Wait for an operation; False when `timeout_seconds` end first. Raises WrongState with the reason if it failed."""
 
     def has_ended() -> bool:
         with store.read() as tx:
             row = None if operation_id is None else operations.get(tx, operation_id)
         if row is not None and row.status == OperationStatus.FAILED:
-            raise Failed("POOLER_FAILED", "The pooler could not be started", row.error or "")
+            raise WrongState("POOLER_FAILED", "The pooler could not be started", row.error or "")
         return row is None or row.status == OperationStatus.SUCCEEDED
 
     return wait_until(has_ended, timeout_seconds, _LOOK_EVERY_SECONDS)
+
+
+def under_way(tx: sa.Connection, owner: str, procedure: ProcedureName) -> str | None:
+    """Return the operation that is about to make the pooler of a service or set what its row asks for, None if none."""
+    found = operations.under_way_of(tx, owner, procedure)
+    return found[-1].id if found else None
 
 
 def submit_pooler(tx: sa.Connection, service_id: str, set_id: str | None = None, *, enabling: bool) -> str:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from ramet.control.admission import capacity_of, check_admission, wanted_for_nodes, wanted_to_resize_set
 from ramet.control.lookup import check_writable, find_service, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.poolers import check_database, pooler_ports, submit_pooler
+from ramet.control.poolers import check_database, pooler_ports, submit_pooler, under_way
 from ramet.control.ports import endpoint_host, free_ports, reserve_ports
 from ramet.control.quotas import check_growth
 from ramet.control.sleep import check_stays_awake
@@ -123,7 +123,7 @@ def enable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) -
         parent = _ready(plane, tx, project_id, service_id, "enablePooler")
         found = _find(plane, tx, parent, set_id)
         if found.pooler_port is not None:
-            return None
+            return under_way(tx, found.id, ProcedureName.REPLICA_POOLER)
         _check_idle(found, "enablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=reserve_ports(plane, tx, free)[0])
         return submit_pooler(tx, parent.id, found.id, enabling=True)
@@ -135,7 +135,7 @@ def disable_pooler(plane: Plane, project_id: str, service_id: str, set_id: str) 
         parent = _ready(plane, tx, project_id, service_id, "disablePooler")
         found = _find(plane, tx, parent, set_id)
         if found.pooler_port is None:
-            return None
+            return under_way(tx, found.id, ProcedureName.REPLICA_POOLER)
         _check_idle(found, "disablePooler")
         replica_sets.update_set(tx, found.id, pooler_port=None)
         return submit_pooler(tx, parent.id, found.id, enabling=False)

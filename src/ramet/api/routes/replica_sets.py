@@ -5,12 +5,11 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import SetId
 from ramet.api.responses import OF_SERVICE, ServicePath, accept, accept_deletion, answer, change, empty, read, router_of
-from ramet.api.routes.poolers import WAIT_SECONDS, enabled
+from ramet.api.routes.poolers import disabled, enabled
 from ramet.api.schemas.replica_sets import ReadReplicaSet, ReadReplicaSetCreate
 from ramet.api.schemas.service_bodies import ResizeInput, SetEnvironmentInput
 from ramet.api.schemas.shared import Success
 from ramet.api.shapes import replica_set_shape
-from ramet.control import poolers
 from ramet.control import replica_sets as verbs
 
 
@@ -59,9 +58,7 @@ def set_environment(at: ServicePath, replica_set_id: SetId, data: JSONBody[SetEn
 )
 def enable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
     """Start PgBouncer for the set: database `tsdb` is its session pool, `tsdb_transaction` its transaction pool."""
-    operation_id = verbs.enable_pooler(*at, replica_set_id)
-    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
-    return answer(Success(enabled(at.plane, f"read replica set {replica_set_id}")))
+    return enabled(at.plane, f"read replica set {replica_set_id}", verbs.enable_pooler(*at, replica_set_id))
 
 
 @change(
@@ -71,9 +68,7 @@ def enable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
 )
 def disable_pooler(at: ServicePath, replica_set_id: SetId) -> Response[Success]:
     """Remove the pooler and close the connections of its clients. The endpoint of the server does not change."""
-    operation_id = verbs.disable_pooler(*at, replica_set_id)
-    poolers.await_end(at.plane.store, operation_id, WAIT_SECONDS)
-    return answer(Success(f"The pooler of read replica set {replica_set_id} is disabled."))
+    return disabled(at.plane, f"read replica set {replica_set_id}", verbs.disable_pooler(*at, replica_set_id))
 
 
 replicas_router = router_of(__name__, "Services", f"{OF_SERVICE}/replicaSets")

@@ -43,9 +43,5 @@ def disable(client: Client, service: Service) -> None:
     Example:
       ramet service pooler disable shop
     """
-    parent = parent_of_replica(service)
-    if parent is None:
-        client.disable_pooler(service.service_id)
-    else:
-        client.disable_replica_pooler(parent, service.service_id)
-    say(f"The pooler of {service.name} is disabled.", "green")
+    parent, service_id = parent_of_replica(service), service.service_id
+    say(client.disable_replica_pooler(parent, service_id) if parent else client.disable_pooler(service_id), "green")
