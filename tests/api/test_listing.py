@@ -132,6 +132,23 @@ def test_services_that_have_not_changed_are_not_read(world: World) -> None:
     assert made == [one, other, other]
 
 
+def test_a_page_from_which_a_service_was_deleted_is_not_taken_for_the_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [world.create(name=f"shop-{n}")["service_id"] for n in range(4)]
+    read, listing = listed_services.list_marked, Listing(lambda service: service)
+
+    def lose_one(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        with world.store.write() as tx:
+            services.update_service(tx, ids[0], failed_at=world.plane.clock() - timedelta(hours=1))
+        return [one for one in read(*args, **kwargs) if one[1].id != ids[0]]
+
+    monkeypatch.setattr(listed_services, "list_marked", lose_one)
+    found = listing.list_services(world.plane, world.tenant.project.id, None, 3)
+    assert [made.id for made, _ in found] == ids[1:]
+
+
 def test_what_was_read_from_another_server_of_the_store_is_read_again(
     on_both: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ that nothing outdated is ever returned, whoever has changed it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -40,7 +41,7 @@ class Listing(Generic[Made]):
     ) -> list[tuple[Made, Usage | None]]:
         """Return what is made of each visible service of a project, oldest first, and what the service uses now.
 
-        With `after` only those that follow this creation time and id, and at most `limit`.
+        With `after` only those that follow this creation time and id, and at most `limit`: fewer are the last ones.
         """
         now = plane.clock()
         with plane.store.read() as tx:
@@ -55,20 +56,25 @@ class Listing(Generic[Made]):
                 for number, (row, each) in enumerate(zip(rows, found, strict=True))
                 if each is None or each[0] != row[1] or row[0] in sets
             ]
-            read = self._read(tx, plane, project_id, [rows[number][0] for number in stale]) if stale else []
+            read = self._read(tx, plane, project_id, [rows[number][0] for number in stale], now) if stale else []
         fresh = {service.id: self._made(mark, service, sets) for mark, service in read}
         for number in stale:
             found[number] = fresh.get(rows[number][0])
-        return [(each[1], _usage(*row[2:])) for row, each in zip(rows, found, strict=True) if each is not None]
+        listed = [(each[1], _usage(*row[2:])) for row, each in zip(rows, found, strict=True) if each is not None]
+        if limit is not None and len(listed) < len(rows):  # one was deleted between the two statements
+            return self.list_services(plane, project_id, after, limit)
+        return listed
 
     def _forget_another(self, server: str) -> None:
         if server != self._server:
             self._kept.clear()
             self._server = server
 
-    def _read(self, tx: sa.Connection, plane: Plane, project_id: str, stale: list[str]) -> list[tuple[str, Service]]:
+    def _read(
+        self, tx: sa.Connection, plane: Plane, project_id: str, stale: list[str], now: datetime
+    ) -> list[tuple[str, Service]]:
         some = None if len(stale) > _MOST_BY_ID else stale
-        return listed_services.list_marked(tx, project_id, plane.clock(), some, made_by=plane.only_made_by)
+        return listed_services.list_marked(tx, project_id, now, some, made_by=plane.only_made_by)
 
     def _made(self, mark: str, service: Service, sets: Mapping[str, Sequence[ReplicaSet]]) -> tuple[str, Made]:
         """Make something of a service, and keep it unless it has read replica sets: the mark knows nothing of these."""
