@@ -93,6 +93,9 @@ def test_a_forks_name_is_the_parents_with_a_suffix_and_fits() -> None:
         ("x" * 129, "it has 129"),
         ("a\0b", "holds others"),
         ("a\nb", "holds others"),
+        ("a\u202eb", "holds others"),
+        ("a\u2028b", "holds others"),
+        ("\u200b\u00a0", "only spaces"),
     ],
 )
 def test_bad_names_are_refused(name: str, wrong: str) -> None:
@@ -100,6 +103,8 @@ def test_bad_names_are_refused(name: str, wrong: str) -> None:
         check_name(name)
 
 
-@pytest.mark.parametrize("name", ["x", "x" * 128, "Größe 1", "名前", "a'b\"c"])
+@pytest.mark.parametrize(
+    "name", ["x", "x" * 128, "Größe 1", "名前", "a'b\"c", "می\u200cخواهم", "👩\u200d💻", "a\u00a0b", "\U0001fae8"]
+)
 def test_good_names_are_kept(name: str) -> None:
     assert check_name(name) == name
