@@ -13,9 +13,12 @@ from harness.kubernetes.versions import run_ended
 
 _IDLE_SECONDS = 180.0
 _LOOK_SECONDS = 5.0
-_UNREACHABLE = re.compile(
-    "no such host|could not resolve|temporary failure|failed to lookup|network is unreachable|no route to host"
-    "|connection refused|timed out|i/o timeout|could not connect",
+# What Go, apt-get and uv say where a registry does not answer, and where this machine is too small.
+_LACKING = re.compile(
+    "no such host|could not resolve|temporary failure|failed to lookup|unreachable|no route to host|could not connect"
+    "|connection refused|connection reset|timed out|timeout|unexpected eof|unable to (fetch|locate)|failed to fetch"
+    "|too many requests|bad gateway|service unavailable|internal server error|certificate"
+    "|no space left|signal: killed|cannot allocate memory",
     re.IGNORECASE,
 )
 
@@ -27,9 +30,9 @@ class NotAvailable(RuntimeError):
 def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECONDS, **options: Any) -> str:
     """Run a program that needs something of other machines, and return its output.
 
-    Raise RuntimeError with the end of its errors, which is NotAvailable where they say that another machine cannot be
-    reached. Once it and its children have neither computed, read nor written for `idle_seconds`, that says what it
-    needs.
+    Raise RuntimeError with the end of its errors, which is NotAvailable where they say that another machine does not
+    answer, or this one is too small. Once it and its children have neither computed, read nor written for
+    `idle_seconds`, that says what it needs.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -45,8 +48,8 @@ def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECOND
     try:
         return run_ended(words, process.returncode, *ended)
     except RuntimeError as error:
-        if _UNREACHABLE.search(str(error)):
-            raise NotAvailable(f"{error}\nIt needs the network, for {needs}") from error
+        if _LACKING.search(str(error)):
+            raise NotAvailable(f"{error}\nIt needs the network, for {needs}, memory and disk space") from error
         raise
 
 

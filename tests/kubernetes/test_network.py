@@ -26,6 +26,8 @@ def test_a_program_that_ends_gives_its_output_or_its_errors() -> None:
         "dial tcp 192.0.2.1:443: i/o timeout",
         "Temporary failure resolving 'deb.debian.org'",
         "dns error: failed to lookup address information",
+        "reading https://proxy.golang.org/k8s.io/api: 502 Bad Gateway",
+        "compile: signal: killed",
     ],
 )
 def test_a_program_that_reaches_no_other_machine_says_what_it_needs(error: str) -> None:
