@@ -18,6 +18,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.status import Status
 from tests.answers import Answering
 from tests.cli.world import World, open_world
+from tests.test_client_operations import sample_arguments
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +143,34 @@ def test_an_answer_of_another_shape_is_an_error_and_no_crash() -> None:
     with Client("http://elsewhere", "p", "k", "s", transport=transport) as client, pytest.raises(ApiError) as caught:
         client.list_services()
     assert caught.value.code == "UNKNOWN_ANSWER"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            Answer(301, b"", {"location": "https://elsewhere/x"}),
+            "redirects to https://elsewhere/x: correct RAMET_BASE_URL",
+        ),
+        (Answer(302, b"<html>", {"content-type": "text/html"}), "a page for browsers"),
+        (Answer(200, b"<html>Sign in</html>"), "unexpected response"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["revoke_key", "delete_webhook", "delete_service", "logout", "list_services"])
+def test_a_redirect_and_a_page_of_a_proxy_are_no_success(answer: Answer, said: str, verb: str) -> None:
+    transport = Answering(lambda *_: answer)
+    with Client("http://elsewhere", "p", "k", "s", transport=transport) as client:
+        call = getattr(client, verb)
+        with pytest.raises(ApiError, match=said) as caught:
+            call(**sample_arguments(call))
+    assert (caught.value.status, caught.value.code) == (answer.status, "UNKNOWN_ANSWER")
+
+
+def test_what_is_done_needs_no_content() -> None:
+    for answer in (Answer(204, b""), Answer(202, b""), Answer(200, b'{"message": "Done"}')):
+        transport = Answering(lambda *_, answer=answer: answer)
+        with Client("http://elsewhere", "p", "k", "s", transport=transport) as client:
+            client.revoke_key("key")
 
 
 def test_a_service_that_only_a_proxy_does_not_know_is_not_taken_for_deleted() -> None:

@@ -81,8 +81,11 @@ class Connection:
         idempotency_key: str | None = None,
         wait_seconds: int = 0,
     ) -> _Answer:
-        """Send a request, and return its answer in this shape. Raises as `send` does."""
-        return self._decoded(self.send(method, path, body, idempotency_key, wait_seconds), shape)
+        """Send a request, and return its answer in this shape; it may wait for `wait_seconds` if the server can.
+
+        Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers.
+        """
+        return self._decoded(self._answer(method, path, body, idempotency_key, wait_seconds), shape)
 
     def make(
         self, path: str, shape: type[_Answer], body: Mapping[str, object], idempotency_key: str | None = None
@@ -90,7 +93,7 @@ class Connection:
         """Request new services, whose passwords are in the answer only; repeat that where the answer is lost.
 
         A random key leads the repetition to the services that the first request has made. A caller
-        with an `idempotency_key` repeats the request itself. Raises as `send` does.
+        with an `idempotency_key` repeats the request itself. Raises as `call` does.
         """
         key = os.urandom(16).hex() if idempotency_key is None else idempotency_key
         try:
@@ -105,10 +108,10 @@ class Connection:
             raise TimedOut(error.code, error.message, _MAY_EXIST) from error
 
     def pages(self, path: str, shape: type[_Answer]) -> Iterator[_Answer]:
-        """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `send` does."""
+        """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `call` does."""
         following: str | None = path
         while following is not None:
-            answer = self.send("GET", following)
+            answer = self._answer("GET", following)
             yield self._decoded(answer, shape)
             found = re.search(_NEXT, answer.headers.get("link", ""))
             following = None if found is None else f"{path.partition('?')[0]}?{urlsplit(found[1]).query}"
@@ -121,7 +124,13 @@ class Connection:
                 answer.status, "UNKNOWN_ANSWER", f"{self.base_url} sent an unexpected response", str(error)
             ) from error
 
-    def send(
+    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> None:
+        """Send a request whose answer has nothing to read. Raises as `call` does."""
+        answer = self._answer(method, path, body)
+        if answer.content:
+            self._decoded(answer, msgspec.Raw)  # a page of a proxy is no answer
+
+    def _answer(
         self,
         method: str,
         path: str,
@@ -129,10 +138,6 @@ class Connection:
         idempotency_key: str | None = None,
         wait_seconds: int = 0,
     ) -> Answer:
-        """Send a request. Raises ApiError for a refusal, TimedOut, and Unavailable when no server answers.
-
-        Its answer may wait for `wait_seconds`, if the server can do that.
-        """
         content = None if body is None else msgspec.json.encode(body)
         headers = self._headers(body, idempotency_key)
         if wait_seconds > 0:
@@ -147,7 +152,7 @@ class Connection:
                 f"No Ramet answers at {self.base_url}",
                 f"{_remedy(error)} ({error})",
             ) from error
-        if answer.status >= 400:
+        if not 200 <= answer.status < 300:
             raise _refusal(answer)
         return answer
 
@@ -181,8 +186,10 @@ def _refusal(answer: Answer) -> ApiError:
     try:
         body = msgspec.json.decode(answer.content, type=ErrorBody)
     except msgspec.DecodeError:
+        location = answer.headers.get("location", "")[:200]
         is_page = "html" in answer.headers.get("content-type", "")
-        details = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
+        content = "It looks like a page for browsers: check the address." if is_page else answer.text[:200].strip()
+        details = f"It redirects to {location}: correct RAMET_BASE_URL." if location else content
         return ApiError(answer.status, "UNKNOWN_ANSWER", f"The server answered {answer.status}", details)
     return ApiError(answer.status, body.code, body.message, body.details)
 

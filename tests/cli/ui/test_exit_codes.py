@@ -21,6 +21,10 @@ def test_the_exit_code_follows_the_http_status(status: int, code: int) -> None:
     assert exit_code(ApiError(status, "X", "Y")) == code
 
 
+def test_a_404_of_a_proxy_is_not_taken_for_an_absence() -> None:
+    assert exit_code(ApiError(404, "UNKNOWN_ANSWER", "The server answered 404")) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
