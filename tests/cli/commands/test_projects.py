@@ -57,6 +57,22 @@ def test_a_key_is_written_to_a_file_instead_of_the_terminal(admin: Terminal, tmp
     assert stat.S_IMODE((tmp_path / "ci.json").stat().st_mode) == 0o600
 
 
+def test_a_key_that_cannot_be_written_to_its_file_is_shown(admin: Terminal, tmp_path: Path) -> None:
+    project = admin.made("project", "create", "one")
+    (tmp_path / "file").touch()
+    below = ("--credentials-file", str(tmp_path / "file" / "ci.json"))
+    said = admin.ramet("key", "create", *below)
+    (key,) = admin.made("key", "list")
+    rotated = admin.ramet("key", "rotate", key["public_key"], *below)
+    store = open_store(load_settings())
+    for one in (said, rotated):
+        assert (one.code, "ci.json cannot be written" in one.err) == (1, True)
+        assert one.err.startswith(f"The secret of key {key['public_key']} is not saved in a file: ")
+        secret = Secret(one.err.splitlines()[0].rpartition(": ")[2])
+        assert Projects(store).authenticate(key["public_key"], secret).project_id == project["id"]
+    store.close()
+
+
 def test_with_several_projects_project_is_required(admin: Terminal) -> None:
     admin.made("project", "create", "one")
     two = admin.made("project", "create", "two")

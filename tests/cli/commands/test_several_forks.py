@@ -65,7 +65,7 @@ def test_all_passwords_are_saved_before_the_first_wait(
     said = terminal.ramet(*words, "unsaved", "--no-save-password").err
     for one in forks(idle, "unsaved"):
         assert find_password(one.endpoint) is None
-        assert f"The password of {one.name} is not saved in a file: " in said
+        assert f"The password of {one.name} ({one.service_id}) is not saved in a file: " in said
 
 
 def test_a_fork_that_fails_does_not_hide_the_others(

@@ -16,6 +16,7 @@ from ramet.cli.commands.projects import LimitOrNone, address_of, existing_projec
 from ramet.cli.ui.durations import Duration, local_time, shown_duration
 from ramet.cli.ui.options import FILE, data_option, find_service, open_client, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
+from ramet.cli.ui.secrets import shown_if_unsaved
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, Credentials, write_credentials
 from ramet.client import Client
 from ramet.control.projects import Projects
@@ -314,7 +315,8 @@ def revoke_key(public_key: str, project: str | None, data_dir: Path | None) -> N
 
 def _show(made: Credentials, credentials_file: Path | None, output: str) -> None:
     if credentials_file is not None:
-        write_credentials(credentials_file, made)
+        with shown_if_unsaved(f"The secret of key {made.public_key}", made.secret_key):
+            write_credentials(credentials_file, made)
         say(f"The key is saved in {credentials_file}.")
     elif output != "table":
         print_data(made, output)

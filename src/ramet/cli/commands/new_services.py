@@ -14,10 +14,11 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
 from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, password_option
 from ramet.cli.ui.output import print_data, say
+from ramet.cli.ui.secrets import show_unsaved, shown_if_unsaved
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client, Keeping
-from ramet.errors import Error
+from ramet.errors import Error, Failed
 from ramet.model.environment import Environment
 from ramet.model.service_type import ServiceType
 
@@ -93,20 +94,27 @@ class NewService:
             )
         except (Error, click.Abort):
             if self.no_save_password and password is not None:
-                _say_password(accepted.name, password)
+                show_unsaved(_password_named(accepted), password)
             raise
         shown = msgspec.structs.replace(ready or accepted, initial_password=accepted.initial_password)
         print_service(shown, self.output, self._access(accepted, password) if self.output == "table" else ())
 
     def follow_all(self, client: Client, accepted: Sequence[Service]) -> None:
-        """Save or say all passwords before anything can fail, wait for each if the user wants to, and print them.
+        """Save or show all passwords before anything can fail, wait for each if the user wants to, and print them.
 
         Raises the first error after the last wait.
         """
+        unsaved: list[Failed] = []
         for one in accepted:
-            password = self._save_password(one)
+            try:
+                password = self._save_password(one)
+            except Failed as failed:
+                unsaved.append(failed)
+                continue
             if self.no_save_password and password is not None and self.waiting.seconds is not None:
-                _say_password(one.name, password)
+                show_unsaved(_password_named(one), password)
+        if unsaved:
+            raise unsaved[0]
         errors: list[Error] = []
         found = self._each_ready(client, accepted, errors)
         _print_each(found, self.output, as_list=True, extra=lambda one: self._access(one, _password_of(one)))
@@ -132,10 +140,14 @@ class NewService:
             yield msgspec.structs.replace(ready or one, initial_password=one.initial_password)
 
     def _save_password(self, accepted: Service) -> str | None:
-        """Save the password of a new service unless the user wants none saved, and return it if there is one."""
+        """Save the password of a new service unless the user wants none saved, and return it if there is one.
+
+        Raises Failed for one that cannot be saved, and has shown it then.
+        """
         password = _password_of(accepted)
         if password is not None and not self.no_save_password:
-            save_password(accepted.endpoint, password)
+            with shown_if_unsaved(_password_named(accepted), password):
+                save_password(accepted.endpoint, password)
         return password
 
     def _access(self, accepted: Service, password: str | None) -> list[tuple[str, str]]:
@@ -152,8 +164,8 @@ def _password_of(accepted: Service) -> str | None:
     return accepted.initial_password if isinstance(accepted.initial_password, str) else None
 
 
-def _say_password(name: str, password: str) -> None:
-    say(f"The password of {name} is not saved in a file: {password}")
+def _password_named(accepted: Service) -> str:
+    return f"The password of {accepted.name} ({accepted.service_id})"
 
 
 def _print_each(

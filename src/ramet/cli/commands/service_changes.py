@@ -12,6 +12,7 @@ from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
+from ramet.errors import Failed
 from ramet.model.environment import Environment
 from ramet.model.high_availability import MOST_STANDBYS
 from ramet.model.passwords import new_password
@@ -103,14 +104,16 @@ def update_password(client: Client, service: Service, generate: bool, from_stdin
     """
     password = _password(generate, from_stdin)
     client.update_password(service.service_id, password)
-    if not no_save_password:
-        save_password(service.endpoint, password.reveal())
-        say(f"The password of {service.name} is changed, and saved in {passwords_path()}.", "green")
-        return
-    forget_password(service.endpoint)
-    say(f"The password of {service.name} is changed.", "green")
-    if generate:
-        click.echo(password.reveal())
+    saved = "" if no_save_password else f", and saved in {passwords_path()}"
+    try:
+        if no_save_password:
+            forget_password(service.endpoint)
+        else:
+            save_password(service.endpoint, password.reveal())
+    except Failed:
+        _say_changed(service, "", password if generate else None)
+        raise
+    _say_changed(service, saved, password if generate and no_save_password else None)
 
 
 @service_command("optimize")
@@ -125,6 +128,12 @@ def optimize(client: Client, service: Service, waiting: Waiting, output: str) ->
     changed, name = client.optimize_service(service.service_id), service.name
     ready = waiting.follow(client.wait_ready, service.service_id, f"Optimizing {name}", f"{name} is analyzed")
     print_service(ready or changed, output)
+
+
+def _say_changed(service: Service, saved: str, shown: Secret | None) -> None:
+    say(f"The password of {service.name} is changed{saved}.", "green")
+    if shown is not None:
+        click.echo(shown.reveal())
 
 
 def _password(generate: bool, from_stdin: bool) -> Secret:

@@ -11,6 +11,7 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import output_option, password_option, service_command
 from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows, say
+from ramet.cli.ui.secrets import show_unsaved, shown_if_unsaved
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
@@ -141,12 +142,14 @@ def _count(rows: int | None) -> str:
 def _save_password(client: Client, begun: Upgrade, *, shown: bool) -> None:
     if begun.initial_password is None:
         return
-    fork = client.get_service(begun.upgrade_id)
+    password_of = f"The password of the fork {begun.upgrade_id}"
     if shown:
-        say(f"The password of {fork.name} is not saved in a file: {begun.initial_password}")
-    else:
+        show_unsaved(password_of, begun.initial_password)
+        return
+    with shown_if_unsaved(password_of, begun.initial_password):
+        fork = client.get_service(begun.upgrade_id)
         save_password(fork.endpoint, begun.initial_password)
-        say(f"The password of {fork.name}, {connection_string(fork.endpoint)}, is saved in {passwords_path()}.")
+    say(f"The password of {fork.name}, {connection_string(fork.endpoint)}, is saved in {passwords_path()}.")
 
 
 def _follow(client: Client, begun: Upgrade, waiting: Waiting) -> Upgrade:

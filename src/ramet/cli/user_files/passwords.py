@@ -3,14 +3,12 @@
 The file is Ramet's own: ~/.pgpass belongs to the user and is not changed.
 """
 
-import fcntl
-import os
 import re
 from pathlib import Path
 
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
-from ramet.cli.user_files.files import config_dir, write_private
+from ramet.cli.user_files.files import changing, config_dir, write_private
 from ramet.endpoints import ADMIN, DATABASE
 
 
@@ -53,9 +51,7 @@ def forget_password(endpoint: Endpoint) -> None:
 
 def _replace(endpoint: Endpoint, line: str) -> None:
     path = passwords_path()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(os.open(path.with_name(".pgpass.lock"), os.O_RDWR | os.O_CREAT, 0o600)) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with changing(path):
         kept = [f"{one}\n" for one in _lines() if not one.startswith(_prefix(endpoint))]
         write_private(path, "".join([*kept, line]).encode())
 

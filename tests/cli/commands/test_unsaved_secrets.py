@@ -1,0 +1,90 @@
+"""Secrets that only one answer has are shown where their file cannot be written."""
+
+import pytest
+
+from ramet.api.schemas.services import Service
+from ramet.client import Client
+from ramet.errors import Unavailable
+from ramet.model.passwords import Secret, is_password_of
+from ramet.store import services
+from tests.cli.terminal import Said, Terminal
+from tests.cli.world import World
+
+
+@pytest.fixture
+def unwritable(terminal: Terminal) -> Terminal:
+    """A user whose file of passwords cannot be written."""
+    (terminal.config / ".pgpass.lock").mkdir(parents=True)
+    return terminal
+
+
+def listed(world: World, name: str) -> list[Service]:
+    with world.client() as client:
+        return [one for one in client.list_services() if one.name.startswith(name)]
+
+
+def opens(world: World, service_id: str, password: str) -> bool:
+    with world.runtime.store.read() as tx:
+        stored = services.get_service(tx, service_id)
+    assert stored is not None
+    return is_password_of(Secret(password), stored.verifier)
+
+
+def shown(said: Said, of: str) -> str:
+    """Return the password that was shown."""
+    (line,) = [line for line in said.err.splitlines() if line.startswith(f"The password of {of} is not saved")]
+    return line.rpartition(": ")[2]
+
+
+def is_refusal(said: Said) -> bool:
+    return (said.code, "pgpass cannot be written: Is a directory" in said.err) == (1, True)
+
+
+def test_the_password_of_a_new_service_is_shown(unwritable: Terminal, world: World) -> None:
+    said = unwritable.ramet("service", "create", "lone")
+    (made,) = listed(world, "lone")
+    assert is_refusal(said)
+    assert opens(world, made.service_id, shown(said, f"lone ({made.service_id})"))
+
+
+def test_the_passwords_of_all_forks_are_shown(unwritable: Terminal, world: World) -> None:
+    unwritable.made("service", "create", "parent", "--no-save-password")
+    said = unwritable.ramet("service", "fork", "parent", "--count", "2", "--name", "some")
+    made = listed(world, "some-")
+    assert (is_refusal(said), len(made)) == (True, 2)
+    for one in made:
+        assert opens(world, one.service_id, shown(said, f"{one.name} ({one.service_id})"))
+
+
+@pytest.mark.parametrize("options", [(), ("--no-save-password",)])
+def test_a_generated_password_is_printed(terminal: Terminal, options: tuple[str, ...]) -> None:
+    made = terminal.made("service", "create", f"changed{len(options)}")
+    (terminal.config / ".pgpass.lock").unlink()
+    (terminal.config / ".pgpass.lock").mkdir()
+    said = terminal.ramet("service", "update-password", made["service_id"], "--generate", *options)
+    assert (is_refusal(said), "is changed." in said.err) == (True, True)
+    assert len(said.out.strip()) == 24
+
+
+@pytest.mark.parametrize("lost", ["file", "answer"])
+def test_the_password_of_a_fork_that_an_upgrade_leaves_is_shown(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    made = terminal.made("service", "create", f"old-{lost}")
+    get_service = Client.get_service
+
+    def unreachable(client: Client, service_id: str) -> Service:
+        if service_id != made["service_id"]:
+            raise Unavailable("SERVER_UNREACHABLE", "No Ramet answers")
+        return get_service(client, service_id)
+
+    if lost == "file":
+        (terminal.config / ".pgpass.lock").unlink()
+        (terminal.config / ".pgpass.lock").mkdir()
+    else:
+        monkeypatch.setattr(Client, "get_service", unreachable)
+    said = terminal.ramet("service", "upgrade", made["service_id"], "--to", "19", "--try", "--keep-fork", "--no-wait")
+    with world.client() as client:
+        (upgrade,) = client.list_upgrades(made["service_id"]).upgrades
+    assert said.code == 1
+    assert len(shown(said, f"the fork {upgrade.upgrade_id}")) == 24
