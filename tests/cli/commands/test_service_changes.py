@@ -136,6 +136,14 @@ def test_logs_are_filtered_and_printed_oldest_first(terminal: Terminal, world: W
     assert terminal.ramet("service", "logs", "logged", "--since", "yesterday").code == 3
 
 
+def test_control_characters_of_a_log_do_not_reach_the_terminal(terminal: Terminal, world: World) -> None:
+    service = terminal.made("service", "create", "spoofed")
+    message = 'role "\x1b[2J" does not exist'
+    world.backend.volumes[service["service_id"]].log.append(LogEntry(datetime.now(UTC), "FATAL", message))
+    assert r'role "\x1b[2J" does not exist' in terminal.ramet("service", "logs", "spoofed").out
+    assert terminal.made("service", "logs", "spoofed")[-1]["message"] == message
+
+
 def test_metrics_show_the_usage_and_a_time_series(terminal: Terminal, world: World) -> None:
     service = terminal.made("service", "create", "measured")
     measured = world.backend.volumes[service["service_id"]].measured

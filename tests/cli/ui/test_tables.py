@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
 from ramet.cli.ui.output import print_pairs, print_rows, say
 from ramet.cli.ui.service_views import COLUMNS
@@ -32,6 +33,19 @@ def test_text_is_printed_without_markup_or_emoji(text: str, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert [line.split("   ")[0] for line in printed.out.splitlines()] == [text] * 3
     assert printed.err == f"{text}\n"
+
+
+@pytest.mark.parametrize("style", ["", "red"])
+def test_no_control_characters_reach_the_terminal(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a\x1b]0;title\x9b2Jb"
+    shown = r"a\x1b]0;title\x9b2Jb"
+    print_rows((text, "column"), [[Text(text, style=style), "cell"], [text, "cell"]])
+    print_pairs([(text, Text(text, style=style))])
+    say(text, style)
+    printed = capsys.readouterr()
+    assert [line.count(shown) for line in printed.out.splitlines()] == [1, 1, 1, 2]
+    assert "column" in printed.out.splitlines()[0]
+    assert printed.err == f"{shown}\n"
 
 
 @pytest.mark.parametrize("name", BRACKETED[:4])

@@ -10,6 +10,7 @@ from ramet.api.schemas.events import Delivery, Event, Webhook
 from ramet.cli.ui.durations import Duration, local_time
 from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
+from ramet.cli.ui.printable import printable
 from ramet.client import Client
 from ramet.ids import is_id
 
@@ -45,7 +46,7 @@ def list_events(client: Client, service: str | None, limit: int, type_: str | No
         return
     for event in _following(client, found, query):
         if output == "table":
-            click.echo("  ".join(str(cell) for cell in _row(event)))
+            click.echo(printable("  ".join(str(cell) for cell in _row(event))))
         else:
             print_data(event, output)
 

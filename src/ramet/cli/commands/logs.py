@@ -12,6 +12,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result
+from ramet.cli.ui.printable import printable
 from ramet.client import Client
 from ramet.model.timestamps import parse_timestamp, rfc3339
 
@@ -95,5 +96,5 @@ def _follow(
 def _print(entries: list[ServiceLogEntry]) -> None:
     for entry in entries:
         severity = click.style(f"{entry.severity:7}", fg=_COLOURS.get(entry.severity))
-        click.echo(f"{rfc3339(entry.timestamp)}  {severity}  {entry.message}")
+        click.echo(f"{rfc3339(entry.timestamp)}  {severity}  {printable(entry.message)}")
     sys.stdout.flush()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ramet.cli.ui.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -31,6 +33,7 @@ def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int |
 
 def say(message: str, style: str = "") -> None:
     """Print a message for people to standard error."""
+    message = printable(message)
     if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
         sys.stderr.write(f"{message}\n")
         return

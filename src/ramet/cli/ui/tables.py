@@ -7,6 +7,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from ramet.cli.ui.printable import printable
+
 GAP = 3
 # These columns may become narrower: sentences wrap, and names are cut at the end.
 _SENTENCES = frozenset({"reason", "error", "meaning", "value"})
@@ -43,6 +45,7 @@ def lay_out(natural: Mapping[str, int], room: int | None) -> Layout:
 
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], room: int | None) -> tuple[Table, Layout]:
     """Return the table and its layout."""
+    rows = [[plain(cell) for cell in row] for row in rows]
     natural = {
         column: max(cell_len(line) for cell in (column, *(row[place] for row in rows)) for line in _lines(cell))
         for place, column in enumerate(columns)
@@ -53,13 +56,16 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], roo
         table.add_column(plain(column), no_wrap=column not in _SENTENCES, overflow="ellipsis", width=width)
     places = [columns.index(column) for column in layout.widths]
     for row in rows:
-        table.add_row(*(plain(row[place]) for place in places))
+        table.add_row(*(row[place] for place in places))
     return table, layout
 
 
 def plain(cell: str | Text) -> Text:
-    """Return a cell that rich prints unchanged: it does not read '[red]' in a name as markup."""
-    return cell if isinstance(cell, Text) else Text(cell)
+    """Return a cell that rich prints unchanged, without control characters; '[red]' in a name is no markup."""
+    text = printable(str(cell))
+    if not isinstance(cell, Text):
+        return Text(text)
+    return cell if text == cell.plain else Text(text, style=cell.style)
 
 
 def _drop_order(columns: Sequence[str]) -> list[str]:
