@@ -2,6 +2,7 @@
 
 import pytest
 
+from ramet.client import Client
 from ramet.model.timestamps import rfc3339
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -52,3 +53,42 @@ def test_prod_needs_its_name(terminal: Terminal) -> None:
     terminal.made("service", "create", "lively", "--environment", "PROD")
     refused = terminal.ramet("service", "restore", "lively", "--to", "0s", "--yes")
     assert (refused.code, "--confirm 'lively'" in refused.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "wait", "said"),
+    [
+        (
+            ("service", "restore", "NAME", "--snapshot", "good", "--yes"),
+            "wait_restored",
+            "The restore continues. To see its status: ramet service restores ID",
+        ),
+        (
+            ("service", "rewind", "NAME", "good", "--yes"),
+            "wait_restored",
+            "The rewind continues. To see its status: ramet service restores ID",
+        ),
+        (
+            ("service", "checkpoint", "NAME", "next"),
+            "wait_checkpoint",
+            "Taking checkpoint next continues. To see its status: ramet service snapshots ID",
+        ),
+        (
+            ("snapshot", "create", "NAME", "other"),
+            "wait_snapshot",
+            "Taking snapshot other continues. To see its status: ramet service snapshots ID",
+        ),
+    ],
+    ids=lambda one: one[1] if isinstance(one, tuple) else "",
+)
+def test_an_interrupt_says_what_continues(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], wait: str, said: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    service_id = terminal.made("service", "create", "long", "--allow-duplicate-name")["service_id"]
+    assert terminal.ramet("service", "checkpoint", service_id, "good").code == 0
+    monkeypatch.setattr(Client, wait, interrupted)
+    found = terminal.ramet(*(service_id if word == "NAME" else word for word in words))
+    assert (found.code, found.err.strip()) == (130, said.replace("ID", service_id))

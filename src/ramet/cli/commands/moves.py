@@ -13,8 +13,8 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, output_option, service_command
-from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows, say
-from ramet.cli.ui.waiting import Waiting, outcome_options
+from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
+from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
 from ramet.cli.user_files.credentials import read_authority, read_credentials
 from ramet.cli.user_files.passwords import find_password, save_password
 from ramet.client import Client
@@ -173,8 +173,5 @@ def _follow(client: Client, service: Service, begun: Move, waiting: Waiting) -> 
     """Wait for the end of a move unless that is not wanted, and return what is known of it."""
     if waiting.seconds is None:
         return begun
-    try:
+    with continuing("The move", f"ramet service moves {service.service_id}"):
         return client.wait_moved(begun.service_id, begun.move_id, waiting.seconds, NewSteps())
-    except KeyboardInterrupt as interrupt:
-        say(f"The move continues. To see it: ramet service moves {service.service_id}")
-        raise click.Abort from interrupt

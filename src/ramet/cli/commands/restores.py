@@ -14,7 +14,7 @@ from ramet.cli.ui.durations import absolute_time, shown_duration
 from ramet.cli.ui.exit_codes import in_own_words
 from ramet.cli.ui.options import find_service, output_option, service_command
 from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
-from ramet.cli.ui.waiting import Waiting, outcome_options
+from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import OperationStatus
@@ -121,7 +121,8 @@ def checkpoint(client: Client, service: Service, name: str) -> None:
       ramet service rewind preview-42 before-step-3 --yes
     """
     taken = client.create_checkpoint(service.service_id, name)
-    client.wait_checkpoint(service.service_id, taken.id)
+    with continuing(f"Taking checkpoint {name}", f"ramet service snapshots {service.service_id}"):
+        client.wait_checkpoint(service.service_id, taken.id)
     print_pairs([("id", taken.id)])
 
 
@@ -170,7 +171,8 @@ def _follow(client: Client, begun: Restore, waiting: Waiting, output: str) -> No
     """Wait for the end of a restore unless that is not wanted, and print what is known of it."""
     found = begun
     if waiting.seconds is not None:
-        found = client.wait_restored(begun.service_id, begun.restore_id, waiting.seconds, NewSteps())
+        with continuing(f"The {begun.verb}", f"ramet service restores {begun.service_id}"):
+            found = client.wait_restored(begun.service_id, begun.restore_id, waiting.seconds, NewSteps())
     print_result(found, output, lambda: print_pairs(restore_pairs(found)))
     if found.status is OperationStatus.FAILED:
         sys.exit(_FAILED)

@@ -7,7 +7,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.commands.restore import list_snapshots
 from ramet.cli.ui.options import find_named, with_service
 from ramet.cli.ui.output import print_pairs, print_result, say
-from ramet.cli.ui.waiting import Waiting, outcome_options
+from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
 from ramet.client import Client
 from ramet.errors import Invalid
 
@@ -38,7 +38,8 @@ def create_snapshot(client: Client, service: Service, name: str, waiting: Waitin
         )
     taken = client.take_snapshot(service.service_id, name)
     if waiting.seconds is not None:
-        taken = client.wait_snapshot(service.service_id, taken.id, waiting.seconds)
+        with continuing(f"Taking snapshot {name}", f"ramet service snapshots {service.service_id}"):
+            taken = client.wait_snapshot(service.service_id, taken.id, waiting.seconds)
         say(f"Snapshot {name} of {service.name} is taken.", "green")
     print_result(taken, output, lambda: print_pairs(_pairs(taken)))
 

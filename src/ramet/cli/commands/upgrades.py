@@ -12,7 +12,7 @@ from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import output_option, password_option, service_command
 from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows, say
 from ramet.cli.ui.secrets import show_unsaved, shown_if_unsaved
-from ramet.cli.ui.waiting import Waiting, outcome_options
+from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
 from ramet.model.status import OperationStatus
@@ -155,9 +155,5 @@ def _save_password(client: Client, begun: Upgrade, *, shown: bool) -> None:
 def _follow(client: Client, begun: Upgrade, waiting: Waiting) -> Upgrade:
     if waiting.seconds is None:
         return begun
-    try:
+    with continuing("The upgrade", f"ramet service upgrades {begun.service_id} --id {begun.upgrade_id}"):
         return client.wait_upgraded(begun.service_id, begun.upgrade_id, waiting.seconds, NewSteps())
-    except KeyboardInterrupt as interrupt:
-        raise click.Abort(
-            f"The upgrade continues. To see it: ramet service upgrades {begun.service_id} --id {begun.upgrade_id}"
-        ) from interrupt

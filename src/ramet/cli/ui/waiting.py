@@ -37,11 +37,8 @@ class Waiting:
         """
         if self.seconds is None:
             return None
-        try:
-            with self._showing(doing, detail) as seen:
-                found = wait(subject, self.seconds, seen)
-        except KeyboardInterrupt as interrupt:
-            raise click.Abort(f"{doing} continues. To see its status: ramet service get {subject}") from interrupt
+        with continuing(doing, f"ramet service get {subject}"), self._showing(doing, detail) as seen:
+            found = wait(subject, self.seconds, seen)
         say(f"{done} after {self._elapsed()}.", "green")
         return found
 
@@ -78,6 +75,15 @@ class Waiting:
 
     def _elapsed(self) -> str:
         return shown_duration(time.monotonic() - self.begun)
+
+
+@contextmanager
+def continuing(doing: str, command: str) -> Iterator[None]:
+    """Say on Ctrl-C in the block that what it waits for continues, and which command shows that: raise click.Abort."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise click.Abort(f"{doing} continues. To see its status: {command}") from interrupt
 
 
 def _beside(detail: str) -> str:
