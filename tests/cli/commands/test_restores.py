@@ -1,8 +1,11 @@
 """Restores in place, resets, checkpoints and rewinds on the command line."""
 
+from datetime import UTC, datetime, timedelta, tzinfo
+
 import pytest
 
 from ramet.client import Client
+from ramet.errors import Failed
 from ramet.model.timestamps import rfc3339
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -47,6 +50,41 @@ def test_wrong_options_are_refused(terminal: Terminal, options: tuple[str, ...])
     service_id = terminal.made("service", "create", "refused", "--allow-duplicate-name")["service_id"]
     words = [service_id if word == "NAME" else word for word in options]
     assert terminal.ramet("service", *words).code == 3
+
+
+@pytest.mark.parametrize("verb", ["restore", "reset"])
+def test_a_relative_time_is_the_one_in_the_question(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    class Clock(datetime):
+        """It goes on by a minute while the user thinks."""
+
+        now_is = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, _: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            cls.now_is += timedelta(minutes=1)
+            return cls.now_is
+
+    asked: list[str] = []
+    requested: list[str] = []
+
+    def answer(question: str, **_: object) -> bool:
+        asked.append(question)
+        return bool(Clock.now())
+
+    def request(*_: object, target_time: str, **__: object) -> None:
+        requested.append(target_time)
+        raise Failed("NO", "Enough")
+
+    terminal.made("service", "create", f"thought-{verb}")
+    monkeypatch.setattr("ramet.cli.commands.restores.datetime", Clock)
+    monkeypatch.setattr("click.confirm", answer)
+    monkeypatch.setattr(Client, f"{verb}_service", request)
+    assert terminal.ramet("service", verb, f"thought-{verb}", "--to", "10 minutes ago").code == 1
+    target = "2026-01-15T10:21:00.000000Z"
+    assert asked[0].endswith(f"It gets the data as of {target}.")
+    assert requested == [target]
 
 
 def test_prod_needs_its_name(terminal: Terminal) -> None:

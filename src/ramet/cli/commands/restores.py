@@ -59,10 +59,11 @@ def restore(
     """
     if len([one for one in (to_time, snapshot, from_service) if one is not None]) != 1:
         raise click.UsageError("Give exactly one of --to TIME, --snapshot NAME and --from SERVICE.")
-    confirmation.ask(service, _REPLACE, _UNCHANGED)
+    target_time = None if to_time is None else absolute_time(to_time, datetime.now(UTC))
+    confirmation.ask(service, _REPLACE, _UNCHANGED, _as_of(target_time))
     begun = client.restore_service(
         service.service_id,
-        target_time=None if to_time is None else absolute_time(to_time, datetime.now(UTC)),
+        target_time=target_time,
         snapshot=snapshot,
         from_service_id=None if from_service is None else find_service(client, from_service).service_id,
         keep_previous=not discard_previous,
@@ -100,11 +101,11 @@ def reset(
     """
     if sum((now, last_snapshot, to_time is not None)) > 1:
         raise click.UsageError("Give at most one of --now, --last-snapshot and --to TIME.")
-    confirmation.ask(service, _REPLACE, _UNCHANGED)
     fields: dict[str, Any] = {"keep_previous": keep_previous, "confirm": service.name}
     strategy = ForkStrategy.LAST_SNAPSHOT if last_snapshot else ForkStrategy.NOW
     if to_time is not None:
         strategy, fields["target_time"] = ForkStrategy.PITR, absolute_time(to_time, datetime.now(UTC))
+    confirmation.ask(service, _REPLACE, _UNCHANGED, _as_of(fields.get("target_time")))
     _follow(client, client.reset_service(service.service_id, strategy, **fields), waiting, output)
 
 
@@ -165,6 +166,11 @@ def list_restores(client: Client, service: Service, output: str) -> None:
     listed = client.list_restores(service.service_id)
     columns = ("id", "begun", "verb", "of", "status", "stopped", "state before", "error")
     print_result(listed, output, lambda: print_rows(columns, [_row(one) for one in listed.restores]))
+
+
+def _as_of(target_time: str | None) -> str:
+    """Return what a question says beside the service: the time counts from before somebody thinks about it."""
+    return "" if target_time is None else f"It gets the data as of {target_time}."
 
 
 def _follow(client: Client, begun: Restore, waiting: Waiting, output: str) -> None:
