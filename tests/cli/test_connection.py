@@ -1,8 +1,10 @@
 """What leads the programs of libpq to a service, and to nothing else."""
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,26 @@ def test_a_dump_is_printed_byte_for_byte(
     words = ["db", "dump", service.service_id]
     assert run(lambda: cli.main(words, prog_name="ramet", standalone_mode=False)) == 0
     assert capsysbinary.readouterr().out == SCRIPT
+
+
+def test_a_dump_does_not_replace_a_pipe_or_a_link(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.cli.commands.dumps._dump", writing([]))
+    terminal.made("service", "create", "piped")
+    pipe, link, below = tmp_path / "pipe", tmp_path / "link", tmp_path / "regular" / "below"
+    os.mkfifo(pipe)
+    (tmp_path / "regular").touch()
+    link.symlink_to("regular")
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    assert [terminal.ramet("db", "dump", "piped", "-f", str(one)).code for one in (pipe, link)] == [0, 0]
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    reader.join(60)
+    assert (received, (tmp_path / "regular").read_bytes()) == ([SCRIPT], SCRIPT)
+    refused = terminal.ramet("db", "dump", "piped", "-f", str(below))
+    assert (refused.code, "below cannot be written: Not a directory" in refused.err) == (1, True)
 
 
 def writing(seen: list[Mapping[str, str]]) -> Any:

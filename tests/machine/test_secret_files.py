@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,3 +28,15 @@ def test_the_name_of_a_secret_is_on_disk_when_it_is_returned(
     monkeypatch.setattr(os, "fsync", watched)
     write(tmp_path / "archive.key")
     assert flushed[-1:] == [{"archive.key"}]
+
+
+def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    replace_secret(pipe, b"key")
+    assert pipe.is_fifo()
+    reader.join(60)
+    assert received == [b"key"]

@@ -18,7 +18,10 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
 
 
 def replace_secret(path: Path, content: bytes) -> None:
-    """Write a file, also over an earlier one."""
+    """Write a file, also over an earlier one; into a device or a pipe, which stays."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     _write_partial(path, content).replace(path)
     _flush_entries(path.parent)
 

@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -15,6 +17,7 @@ from ramet.api.schemas.services import Service
 from ramet.cli.commands.databases import endpoint_of, known_installations
 from ramet.cli.connection import connection_string, libpq_environ, speaks_tls
 from ramet.cli.ui.options import FILE, service_command
+from ramet.cli.user_files.files import writing
 from ramet.cli.user_files.passwords import password_variables
 from ramet.client import Client
 from ramet.errors import Failed
@@ -64,15 +67,28 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
     major = service.metadata.pg_major
     programs = find_dump_programs(major, needs_tls=speaks_tls(endpoint))
     environ = libpq_environ(password_variables(endpoint))
-    directory = None if file == _STANDARD_OUTPUT else file.absolute().parent
-    with tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name:
-        content = ["--schema-only", "--no-publications"] if schema_only else ["-b"]
+    content = ["--schema-only", "--no-publications"] if schema_only else ["-b"]
+    is_printed = file == _STANDARD_OUTPUT
+    is_replaced = not is_printed and _is_replaced(file)
+    directory = file.absolute().parent if is_replaced else None
+    with (
+        nullcontext() if is_printed else writing(file),
+        tempfile.TemporaryDirectory(prefix=".ramet-dump-", dir=directory) as name,
+    ):
         written = _dump(programs, connection_string(endpoint), Path(name), content, environ, major)
-        if directory is not None:
+        if is_replaced:
             written.replace(file)
             return
-        with written.open("rb") as script:
-            shutil.copyfileobj(script, sys.stdout.buffer)
+        with written.open("rb") as script, nullcontext(sys.stdout.buffer) if is_printed else file.open("wb") as target:
+            shutil.copyfileobj(script, target)
+
+
+def _is_replaced(file: Path) -> bool:
+    """Tell whether a file is new, or a regular one: a device, a pipe and a symbolic link stay, and are written into."""
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return True
 
 
 def find_dump_programs(major: int | None, *, needs_tls: bool) -> Path:

@@ -20,14 +20,14 @@ def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file atomically by one that only its owner can read; missing directories are created."""
-    with _writing(path):
+    with writing(path):
         replace_secret(path, content)
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[None]:
     """Let one process at a time read a file and write it again; missing directories are created. Raises Failed."""
-    with _writing(path):
+    with writing(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,7 +35,7 @@ def changing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Raise Failed, with the file that cannot be written, for an OSError in the block."""
     try:
         yield
