@@ -1,6 +1,10 @@
 """Exit codes: those of existing command lines for this interface."""
 
 import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -92,6 +96,31 @@ def test_an_interrupted_command_exits_with_130() -> None:
         raise click.Abort
 
     assert run(interrupted) == 130
+
+
+def written_to(output: int, *words: str) -> tuple[int, str]:
+    """Run `ramet` with this output, as it is outside of tests, and return its exit code and its messages."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "ramet", *words]
+    done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, env=environ, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+# One prints less than what is buffered, one more, and click itself prints the help.
+@pytest.mark.parametrize("words", [("config", "show", "-o", "json"), ("settings",), ("--help",), ("key", "--help")])
+def test_output_that_nobody_receives_is_an_error_only_on_a_full_disk(words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with Path("/dev/full").open("wb") as full:
+        said = "Error: The output cannot be written: No space left on device.\n"
+        assert written_to(full.fileno(), *words) == (1, said)
+    assert written_to(writing, *words) == (0, "")
+    os.close(writing)
+
+
+def test_a_process_may_have_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(lambda: None) == 0
 
 
 @pytest.mark.parametrize(

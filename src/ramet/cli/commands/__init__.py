@@ -4,7 +4,8 @@ import gc
 import importlib
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -118,6 +119,18 @@ class LazyGroup(click.Group):
         super().__init__(*arguments, **named)
         self._table = table
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of words of the command line; help is printed here."""
+        with _until_the_reader_ends():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _until_the_reader_ends():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
         return list(self._table)
@@ -147,6 +160,15 @@ class LazyGroup(click.Group):
                 message = f"No such command {name!r}. Did you mean 'ramet {_OTHER_WORDS[name]}'?"
                 raise NoSuchCommand(name, message, ctx=ctx) from error
             raise NoSuchCommand(name, possibilities=known, ctx=ctx) from error
+
+
+@contextmanager
+def _until_the_reader_ends() -> Iterator[None]:
+    """End the command without an error when the reader of its output has ended; click would exit with 1."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise click.exceptions.Exit(0) from error
 
 
 @click.group("service", cls=LazyGroup, table=_SERVICE_COMMANDS)

@@ -5,6 +5,9 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from io import UnsupportedOperation
+from pathlib import Path
 
 import click
 
@@ -86,7 +89,28 @@ def _say(message: str, style: str = "") -> None:
 
 
 def run(command: Callable[[], object]) -> int:
-    """Run a click command made with standalone_mode off, and return the exit code of this process."""
+    """Run a click command made with standalone_mode off, write its output, and return the exit code of this process."""
+    code = _run(command)
+    try:
+        if sys.stdout is not None:  # a process may begin without one
+            sys.stdout.flush()
+    except OSError as error:
+        unwritten = _unwritten(error)
+        return code or unwritten
+    return code
+
+
+def _unwritten(error: OSError) -> int:
+    """Return the exit code for output that cannot be written, and say why; that its reader has ended is no error."""
+    with suppress(UnsupportedOperation), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what is left is flushed at exit once more
+    if isinstance(error, BrokenPipeError):
+        return 0
+    _say(f"Error: The output cannot be written: {error.strerror}.", "red")
+    return 1
+
+
+def _run(command: Callable[[], object]) -> int:
     try:
         result = command()
     except Error as error:
@@ -101,14 +125,11 @@ def run(command: Callable[[], object]) -> int:
     except click.Abort as interrupt:
         _say(str(interrupt) or "Aborted.")
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the pipe has closed it; nothing may be flushed into the pipe at exit.
-        sys.stderr.close()
-        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
-            _say(f"Error: The output cannot be written: {error.strerror}.", "red")
-            return 1
+            return _unwritten(error)
         import logging  # few commands need it
 
         if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
