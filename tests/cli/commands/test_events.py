@@ -1,5 +1,11 @@
 """`ramet events` and `ramet webhook`."""
 
+import os
+import subprocess
+import sys
+
+import yaml
+
 from harness.waiting import eventually
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -29,3 +35,15 @@ def test_events_are_listed_and_webhooks_managed(terminal: Terminal, world: World
     assert terminal.made("webhook", "deliveries", webhook["id"])[0]["attempts"] == 0
     assert terminal.ramet("webhook", "delete", webhook["id"]).code == 0
     assert terminal.made("webhook", "list") == []
+
+
+def test_each_event_is_written_when_it_is_known(terminal: Terminal) -> None:
+    terminal.made("service", "create", "seen")
+    eventually(lambda: terminal.made("events", "seen", "--type", "service.ready"))
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "ramet", "events", "seen", "--type", "service.ready", "--follow", "-o", "yaml"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.kill()
+    assert (lines[0], yaml.safe_load(lines[1]).keys()) == ("---\n", {"id"})

@@ -1,5 +1,6 @@
 """`ramet events` and `ramet webhook`: what happened, and where it is delivered."""
 
+import sys
 import time
 from collections.abc import Iterator
 
@@ -48,7 +49,8 @@ def list_events(client: Client, service: str | None, limit: int, type_: str | No
         if output == "table":
             click.echo(printable("  ".join(str(cell) for cell in _row(event))))
         else:
-            print_data(event, output)
+            print_data(event, output, more_follow=True)
+        sys.stdout.flush()
 
 
 def _following(client: Client, found: list[Event], query: dict[str, str]) -> Iterator[Event]:

@@ -50,13 +50,13 @@ def print_result(value: object, output: str, print_table: Callable[[], object]) 
         print_data(value, output)
 
 
-def print_data(value: object, output: str) -> None:
-    """Print a value as JSON or YAML."""
+def print_data(value: object, output: str, *, more_follow: bool = False) -> None:
+    """Print a value as JSON or YAML, `more_follow` as one of several YAML documents."""
     plain, is_utf8 = msgspec.to_builtins(value), sys.stdout.encoding.lower() == "utf-8"
     if output == "yaml":
         import yaml  # rarely wanted, and slow to import
 
-        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=is_utf8)
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=is_utf8, explicit_start=more_follow)
     else:
         import json  # what prints tables does not need it
 
