@@ -77,6 +77,19 @@ def test_a_part_of_a_body_is_shown_as_an_option_with_its_value() -> None:
     assert in_own_words('such as "cpu_millis": "500", "memory_gbs": "2"') == "such as --cpu 500, --memory 2"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("No service is named 'parents'. Give parents", "No service is named 'parents'. Give --parent"),
+        ("""Its name is "bob's ttl_seconds": ttl_seconds""", """Its name is "bob's ttl_seconds": --ttl"""),
+        ("The service's ttl_seconds and the key's parents", "The service's --ttl and the key's --parent"),
+        (r"'it\'s parents' has parents", r"'it\'s parents' has --parent"),
+    ],
+)
+def test_names_in_quotes_are_not_taken_for_fields(text: str, said: str) -> None:
+    assert in_own_words(text) == said
+
+
 def test_a_bug_is_reported_in_a_sentence_without_a_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

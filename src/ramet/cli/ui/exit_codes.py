@@ -50,6 +50,7 @@ _SAME_WORDS = (
     *("expires_at", "create_slot", "from_deleted", "keep_fork", "keep_previous", "max_cpu_millis", "max_forks"),
     *("max_memory_gbs", "max_services", "max_storage_gbs", "read_only", "target_is_lost", "wait_for_lsn"),
 )
+_QUOTED = r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w))"""
 _PAST_TIME = r"(?:--)?\b(to|since|until) ('.*' cannot be read as a timestamp: )Use RFC 3339"
 _TIMES = "Use a time ago such as 5m, a time of day such as 14:03, '2026-11-22 12:25', or RFC 3339"
 _BY_STATUS = {400: INVALID, 401: 4, 403: 5, 404: 6, 408: TIMED_OUT, 504: TIMED_OUT}
@@ -75,11 +76,17 @@ def exit_code(error: Error) -> int:
 
 
 def in_own_words(text: str) -> str:
-    """Return what the server says with the options of the command line for the fields, and its forms of times."""
-    for field, option in (*_OPTIONS, *((name, f"--{name.replace('_', '-')}") for name in _SAME_WORDS)):
+    """Return what the server says with the options of the command line for the fields, and its forms of times.
+
+    What is quoted is a name that a user has given, or a value.
+    """
+    options = (*_OPTIONS, *((name, f"--{name.replace('_', '-')}") for name in _SAME_WORDS))
+    for field, option in options:
         text = re.sub(rf'"{field}": "(\w+)"', rf"{option} \1", text)
-        text = re.sub(rf"\b{field}\b", option, text)
-    return re.sub(_PAST_TIME, rf"--\1 \2{_TIMES}", text)
+    parts = re.split(_QUOTED, text)
+    for field, option in options:
+        parts[::2] = [re.sub(rf"\b{field}\b", option, part) for part in parts[::2]]
+    return re.sub(_PAST_TIME, rf"--\1 \2{_TIMES}", "".join(parts))
 
 
 def _say(message: str, style: str = "") -> None:
