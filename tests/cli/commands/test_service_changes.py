@@ -180,6 +180,18 @@ def test_creating_a_role_requires_the_saved_admin_password(terminal: Terminal) -
     assert (said.code, "update-password" in said.err) == (6, True)
 
 
+@pytest.mark.parametrize("typed", ["", "\n"])
+def test_a_role_without_a_password_is_not_created(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr("ramet.cli.commands.roles.make_role", lambda *wanted: made.append(wanted))
+    terminal.made("service", "create", "voiceless", "--allow-duplicate-name")
+    service_id = terminal.made("service", "list")[-1]["service_id"]
+    said = terminal.ramet("db", "create", "role", service_id, "app", "--stdin", typed=typed)
+    assert (said.code, made, "must be the password" in said.err) == (3, [], True)
+
+
 def test_an_extension_that_is_not_updated_is_an_error(terminal: Terminal, world: World) -> None:
     terminal.made("service", "create", "steps")
     assert "Nothing to update" in terminal.ramet("db", "upgrade-extension", "steps").err

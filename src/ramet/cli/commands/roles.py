@@ -64,6 +64,8 @@ def create_role(
     """
     endpoint = service.endpoint
     password = Secret(sys.stdin.readline().rstrip("\r\n")) if from_stdin else new_password()
+    if not password.reveal():
+        raise click.UsageError("--stdin: the first line of standard input must be the password (got an empty one).")
     admin = find_password_of(service)
     if admin is None:
         raise NotFound(
