@@ -1,11 +1,16 @@
 """`ramet config`: the values that commands use, where they come from, and how they are changed."""
 
 import json
+import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from ramet.cli.user_files.credentials import Credentials, write_credentials
+from harness.waiting import eventually
+from ramet.cli.user_files.credentials import Credentials, read_saved, write_credentials
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -26,6 +31,29 @@ def test_saved_values_open_the_project_and_only_the_user_can_read_them(stranger:
     path = stranger.config / "credentials.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert json.loads(path.read_text())["project_id"] == world.project.id
+
+
+def test_two_values_that_are_saved_at_once_are_both_saved(stranger: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {**os.environ, "RAMET_PUBLIC_KEY": ""}
+    others: list[subprocess.Popen[bytes]] = []
+
+    def read_slowly(path: Path) -> dict[str, str]:
+        found = read_saved(path)
+        command = [sys.executable, "-m", "ramet", "config", "set", "public_key", "RKOTHER"]
+        others.append(subprocess.Popen(command, env=environ))
+        eventually(lambda: others[0].poll() is not None or waits_for_a_lock(others[0].pid))
+        return found
+
+    monkeypatch.setattr("ramet.cli.commands.config.read_saved", read_slowly)
+    assert stranger.ramet("config", "set", "project_id", "rp1pz7uyae").code == 0
+    assert others[0].wait(60) == 0
+    saved = read_saved(stranger.config / "credentials.json")
+    assert saved == {"project_id": "rp1pz7uyae", "public_key": "RKOTHER"}
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    """Tell whether a process waits for a lock on a file that another process has."""
+    return any(" -> " in line and f" {pid} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_the_secret_is_never_shown(stranger: Terminal, world: World) -> None:

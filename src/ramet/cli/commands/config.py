@@ -20,7 +20,7 @@ from ramet.cli.user_files.credentials import (
     read_authority,
     read_saved,
 )
-from ramet.cli.user_files.files import write_values
+from ramet.cli.user_files.files import changing, write_values
 from ramet.cli.user_files.preferences import FORMATS, OUTPUT_VARIABLE, preferences_path, preferred_output, save_output
 from ramet.errors import Invalid
 from ramet.ids import is_id
@@ -78,7 +78,8 @@ def set_value(name: str, value: str | None) -> None:
     if name == "output":
         save_output(wanted)
     else:
-        write_values(config_path(), {**read_saved(config_path()), name: wanted})
+        with changing(config_path()):
+            write_values(config_path(), {**read_saved(config_path()), name: wanted})
     say(f"{name} is saved in {preferences_path() if name == 'output' else config_path()}.")
     variable = {**VARIABLES, CA: CA_VARIABLE, "output": OUTPUT_VARIABLE}[name]
     for before in (variable, *([CREDENTIALS_VARIABLE] if name != "output" else [])):
