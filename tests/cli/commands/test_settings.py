@@ -1,6 +1,12 @@
 """`ramet service settings`."""
 
+from collections.abc import Collection
+
+import pytest
+
 from harness.waiting import eventually
+from ramet.backends.interface.values import Server
+from ramet.errors import Failed
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -18,3 +24,28 @@ def test_settings_are_shown_changed_and_reset(terminal: Terminal, world: World) 
     assert "statement_timeout" in terminal.ramet("service", "settings", "shop", "--all").out
     assert terminal.ramet("service", "settings", "shop", "work_mem").code == 3
     assert "fsync" in terminal.ramet("service", "settings", "shop", "fsync=off").err
+
+
+def test_a_value_that_was_taken_back_is_an_error(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.made("service", "create", "stubborn")
+    assert terminal.ramet("service", "settings", "stubborn", "work_mem=64MB").code == 0
+    assert terminal.ramet("service", "settings", "stubborn", "work_mem=0064MB", "jit=false").code == 0
+
+    apply = world.backend.parameters.apply
+
+    def refuse(server: Server) -> Collection[str]:
+        if ("work_mem", "128MB") in server.parameters:
+            raise Failed("NO", "Refused for a test")
+        return apply(server)
+
+    monkeypatch.setattr(world.backend.parameters, "apply", refuse)
+    said = terminal.ramet("service", "settings", "stubborn", "work_mem=128MB")
+    assert (said.code, "The settings are as before" in said.err) == (1, True)
+
+
+def test_programs_get_the_settings_also_without_a_wait(terminal: Terminal) -> None:
+    terminal.made("service", "create", "hasty")
+    found = terminal.made("service", "settings", "hasty", "work_mem=64MB", "--no-wait")
+    assert "work_mem" in [one["name"] for one in found["settings"]]

@@ -11,6 +11,7 @@ from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.errors import Failed
+from ramet.model.parameters import PARAMETERS, changed
 from ramet.model.status import Status
 
 
@@ -43,14 +44,15 @@ def service_settings(
       ramet service settings shop max_connections=200 --restart
     """
     changes = {**_assigned(assignments), **dict.fromkeys(reset)}
+    is_under_way = False
     if changes or restart:
-        changed = client.update_settings(service.service_id, changes, restart=restart)
-        if changed.status not in (Status.PAUSED, Status.READY):
+        updated = client.update_settings(service.service_id, changes, restart=restart)
+        if updated.status not in (Status.PAUSED, Status.READY):
             doing, done = f"Changing settings of {service.name}", f"The settings of {service.name} are changed"
-            if waiting.follow(client.wait_ready, service.service_id, doing, done) is None:
-                return
+            is_under_way = waiting.follow(client.wait_ready, service.service_id, doing, done) is None
     found = client.get_settings(service.service_id)
-    _check(found, changes)
+    if not is_under_way:
+        _check(found, changes)
     print_result(found, output, lambda: _print(service, found, changes, shows_all=shows_all))
 
 
@@ -63,8 +65,8 @@ def _assigned(assignments: tuple[str, ...]) -> Mapping[str, str | None]:
 
 def _check(found: Settings, changes: Mapping[str, str | None]) -> None:
     """Raise Failed when the operation has ended, and its settings were taken back."""
-    has_own = {one.name: one.value is not None for one in found.settings}
-    if any(has_own.get(name) != (value is not None) for name, value in changes.items()):
+    own = {one.name: one.value for one in found.settings if one.value is not None}
+    if changed(own, {name: value for name, value in changes.items() if name in PARAMETERS}) != own:
         raise Failed("SETTINGS_NOT_CHANGED", "The settings are as before", "'ramet operations' shows why.")
 
 
