@@ -153,3 +153,20 @@ def test_doctor_describes_the_host_without_changing_it(stranger: Terminal) -> No
 def test_down_without_a_data_directory_exits_with_6(stranger: Terminal) -> None:
     assert stranger.ramet("down").code == 6
     assert not (stranger.home / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("service", "metrics", "NAME", "ramet_connections", "--since", "800000d"), "longer than 365000 days"),
+        (("service", "create", "x", "--ttl", f"{'9' * 400}s"), "longer than 365000 days"),
+        (("service", "create", "b\udcff"), "not UTF-8"),
+        (("key", "revoke", "b\udcff"), "not UTF-8"),
+        (("key", "create", "--expires-in", "3000000d"), "longer than 365000 days"),
+    ],
+    ids=lambda one: ascii(one[1] if isinstance(one, tuple) else one),
+)
+def test_odd_values_are_refused_in_a_sentence(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+    service_id = terminal.made("service", "create", "plain", "--allow-duplicate-name")["service_id"]
+    found = terminal.ramet(*(service_id if word == "NAME" else word for word in words))
+    assert (found.code, said in found.err, "BUG" in found.err) == (3, True, False)

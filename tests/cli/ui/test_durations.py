@@ -57,7 +57,25 @@ def test_a_time_without_a_zone_is_in_that_of_the_host(text: str, found: str, mon
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-01-15T10:30:00+02:00", "25:99", "2026-02-30 10:00", "yesterday", "ago", "", "9999999 days ago"]
+    "text",
+    [
+        "0001-01-01 00:00",
+        "9999-12-31 23:59",
+        "2026-01-15T10:30:00+02:00",
+        "25:99",
+        "2026-02-30 10:00",
+        "yesterday",
+        "ago",
+        "",
+        "9999999 days ago",
+    ],
 )
-def test_any_other_time_is_passed_on_unchanged(text: str) -> None:
-    assert absolute_time(text, datetime(2026, 1, 1, tzinfo=UTC)) == text
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/Lima"])
+def test_any_other_time_is_passed_on_unchanged(text: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert absolute_time(text, datetime(2026, 1, 1, tzinfo=UTC)) == text
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -14,6 +14,7 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
+_LONGEST_DAYS = 365_000  # so long before or after now there are dates
 _TIME_OF_DAY = r"(?a)\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 _DATE_AND_TIME = r"(?a)\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
 _PART = r"(?a)\s*(\d+(?:\.\d+)?)\s*([a-z]+)"
@@ -31,6 +32,8 @@ class Duration(click.ParamType[float]):
         seconds = parse_duration(str(value))
         if seconds is None:
             self.fail(f"{value!r} is not a duration such as 90s, 30m or 1h30m", param, ctx)
+        if seconds > _LONGEST_DAYS * _UNITS["d"]:
+            self.fail(f"{value!r} is longer than {_LONGEST_DAYS} days", param, ctx)
         return seconds
 
 
@@ -53,9 +56,9 @@ def absolute_time(text: str, now: datetime) -> str:
     try:
         seconds = parse_duration(text.strip().removesuffix("ago"))
         found = _local(text.strip(), now) if seconds is None else now - timedelta(seconds=seconds)
-    except OverflowError:
+        return text if found is None else rfc3339(found)
+    except (OverflowError, ValueError):  # there are no such dates
         return text
-    return text if found is None else rfc3339(found)
 
 
 def _local(text: str, now: datetime) -> datetime | None:

@@ -123,6 +123,9 @@ def _run(command: Callable[[], object]) -> int:
     except Error as error:
         _say(f"Error: {in_own_words(str(error))}", "red")
         return exit_code(error)
+    except UnicodeEncodeError:
+        _say("Error: A name or another value has bytes that are not UTF-8.", "red")
+        return INVALID
     except click.UsageError as error:
         error.show()
         return INVALID
