@@ -155,3 +155,16 @@ def test_the_saved_output_format_is_the_default(terminal: Terminal, monkeypatch:
     (terminal.config / "preferences.json").write_text("torn")
     assert "preferences.json" in terminal.ramet("service", "list").err
     assert terminal.ramet("service", "list", "--help").code == 0
+
+
+def test_a_preferred_format_does_not_forbid_what_goes_on(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    terminal.made("service", "create", "watched")
+    assert terminal.ramet("config", "set", "output", "json").code == 0
+    monkeypatch.setattr("ramet.cli.commands.services.time.sleep", interrupted)
+    for words, code in ((("ls", "--watch"), 0), (("service", "logs", "watched", "--follow"), 130)):
+        said = terminal.ramet(*words)
+        assert (said.code, "[" in said.out) == (code, False)
+        assert terminal.ramet(*words, "-o", "json").code == 3

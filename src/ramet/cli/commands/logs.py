@@ -10,7 +10,7 @@ import click
 from ramet.api.schemas.logs import ServiceLogEntry
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import absolute_time
-from ramet.cli.ui.options import output_option, service_command
+from ramet.cli.ui.options import named_output, output_option, service_command
 from ramet.cli.ui.output import print_result
 from ramet.cli.ui.printable import printable
 from ramet.client import Client
@@ -51,6 +51,8 @@ def show_logs(
       ramet service logs shop --since 1h --severity ERROR --severity FATAL
       ramet service logs shop --search deadlock -o json
     """
+    if follow:
+        output = named_output(output)
     if follow and (until is not None or output != "table"):
         raise click.UsageError("--follow cannot be used together with --until or --output.")
     query: dict[str, str | tuple[str, ...]] = {"search": search, "severities": severity}

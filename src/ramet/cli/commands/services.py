@@ -9,7 +9,14 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import complete_service, find_service, output_option, service_command, with_client
+from ramet.cli.ui.options import (
+    complete_service,
+    find_service,
+    named_output,
+    output_option,
+    service_command,
+    with_client,
+)
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
 from ramet.cli.ui.waiting import Waiting, outcome_options, waiting_options
@@ -68,6 +75,8 @@ def list_services(
     if deleted:
         print_deleted(client.list_deleted_services(), output)
         return
+    if watch:
+        output = named_output(output)
     if watch and output != "table":
         raise click.UsageError("--watch cannot be used with --output.")
     while True:

@@ -88,6 +88,15 @@ password_option = click.option(
 )
 
 
+def named_output(output: str) -> str:
+    """Return the format that the command line names, else the table: for what is printed without an end.
+
+    A preferred format is for results.
+    """
+    source = click.get_current_context().get_parameter_source("output")
+    return output if source is click.core.ParameterSource.COMMANDLINE else FORMATS[0]
+
+
 def with_client(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --credentials-file, and call the command with a `client` of its project, which is closed at the end."""
 
