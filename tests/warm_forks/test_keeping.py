@@ -1,7 +1,7 @@
 """The pool fills in idle time, holds nothing that is too old or does not fit, and gives way."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -109,6 +109,57 @@ def test_forks_go_when_new_services_announce_another_host(warm: Warm) -> None:
     warm.tend()
     (warmed,) = ask(ForkRequest(ForkStrategy.NOW))
     assert (status_of(warmed.service), warmed.service.host) == (Status.READY, "db.example.com")
+
+
+def standby(warm: Warm, until: datetime | None) -> Warm:
+    """A service of the same world that follows a source with two rows, and has all until a time; it keeps nothing."""
+    warm.world.backend.followers.rows[:] = ["one", "two"]
+    warm.world.backend.followers.complete_until = until
+    body = {
+        "name": "copy",
+        "source_url": "postgresql://replicator@db.example/shop",
+        "source_password": "source",
+        "environment_tag": "PROD",
+    }
+    answer = warm.world.post(warm.world.services_path.removesuffix("services") + "followers", body)
+    assert answer.status_code == 202, answer.text
+    warm.world.work()
+    return Warm(warm.world, answer.json())
+
+
+def test_forks_of_a_standby_are_as_old_as_what_it_has_received(warm: Warm) -> None:
+    world, until = warm.world, warm.world.clock()
+    of_standby = standby(warm, until)
+    world.advance(timedelta(minutes=4))
+    of_standby.keep(2)
+    kept = of_standby.ids()
+    assert len(kept) == 2
+    assert world.fork(of_standby.shop, max_age_seconds=60)["status"] == "QUEUED"
+    fork = world.fork(of_standby.shop, max_age_seconds=600)
+    assert (fork["status"], of_standby.rows(fork)) == ("READY", ["one", "two"])
+    assert datetime.fromisoformat(world.look(fork)["metadata"]["data_time"]) == until
+    world.work()
+    world.advance(timedelta(minutes=2))
+    of_standby.tend()
+    assert of_standby.ids() == kept - {fork["service_id"]}  # another one would be as old
+    world.advance(timedelta(minutes=5))
+    of_standby.tend()
+    assert of_standby.ids() == set()
+
+
+def test_no_forks_are_kept_of_a_standby_of_which_is_not_known_what_it_has_received(warm: Warm) -> None:
+    of_standby = standby(warm, None)
+    of_standby.keep(1)
+    assert of_standby.ids() == set()
+
+
+def test_forks_from_before_a_promotion_are_given_to_nobody(warm: Warm) -> None:
+    of_standby, world = standby(warm, warm.world.clock()), warm.world
+    of_standby.keep(1)
+    (before,) = of_standby.ids()
+    assert world.post(world.path(of_standby.shop["service_id"], "promote"), {}).status_code == 202
+    world.work()
+    assert world.fork(of_standby.shop, max_age_seconds=600)["service_id"] != before
 
 
 def test_forks_that_an_earlier_release_made_are_given_to_nobody(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ _REPLACING = (
     ProcedureName.UPGRADE,
     ProcedureName.COPY_AGAIN,
     ProcedureName.REPLACE_COPY,
+    ProcedureName.PROMOTE,
 )
 
 

@@ -24,10 +24,10 @@ from ramet.control.idempotency import new_identity
 from ramet.control.plane import Plane, nobody_gives_way
 from ramet.control.ports import reserve_ports
 from ramet.control.services import accept, submit_deletion
-from ramet.errors import Error
+from ramet.errors import Error, WrongState
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, is_being_deleted, status_of
+from ramet.model.service import Service, is_being_deleted, is_standby, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
@@ -205,7 +205,7 @@ def as_keeper(plane: Plane) -> Plane:
 
 def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
     """Submit a fork for a pool. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
-    as_of, mark = plane.clock(), plane.backend.replication.commit_mark(server_of(parent))
+    as_of, mark = _complete_until(parent, pool, plane.clock()), plane.backend.replication.commit_mark(server_of(parent))
     request = replace(REQUEST, name=suffixed(parent.name, "-warm"))
     plan = forks.plan_fork(plane, parent.project_id, parent.id, request)
     new, capacity = new_identity(plane, PASSWORD_KEY), capacity_of(plane)
@@ -221,6 +221,23 @@ def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
         fork = msgspec.structs.replace(fork, unclaimed=True, settings=settings)
         state = forks.state_of(tx, plan, request)
         accept(plane, tx, fork, ProcedureName.FORK, new.password, state, plan.parent.id)
+
+
+def _complete_until(parent: Service, pool: Pool, now: datetime) -> datetime:
+    """Return the time until which a parent has everything: of a standby, as far as it had received it when last seen.
+
+    Raises WrongState where a fork of that would be replaced at once.
+    """
+    if not is_standby(parent):
+        return now
+    until = None if parent.following is None else parent.following.complete_until
+    if until is None or now - until > timedelta(seconds=pool.max_age_seconds // 2):
+        raise WrongState(
+            "NOT_RECEIVED",
+            f"What service {parent.id} has of its source is older than {pool.max_age_seconds // 2} s, or not known",
+            "Its pool is filled when the source can be reached again.",
+        )
+    return min(now, until)
 
 
 def delete_unclaimed(plane: Plane, tx: sa.Connection, fork_id: str, reason: str) -> bool:

@@ -22,9 +22,9 @@ class MemoryReplication(MemoryPart):
         return ReplicationSlots(_LIMIT_BYTES, known)
 
     def commit_mark(self, server: Server) -> str | None:
-        """Count the rows of a running server."""
+        """Count the rows of a running server that is no standby."""
         volume = self._memory.volume(server.service_id)
-        return f"{volume.timeline} {len(volume.rows)}" if volume.running else None
+        return f"{volume.timeline} {len(volume.rows)}" if volume.running and server.upstream is None else None
 
     def permit(self, server: Server) -> None:
         """Note it."""
