@@ -31,7 +31,7 @@ from ramet.model.names import check_name, fork_name, suffixed
 from ramet.model.parameters import parameters_of, with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
-from ramet.model.service import Origin, Service, is_down, status_of
+from ramet.model.service import Origin, Service, is_down, shown_status
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
 from ramet.model.status import Status
@@ -207,9 +207,9 @@ def lock_parent(plane: Plane, tx: sa.Connection, parent: Service, *, from_delete
 
 
 def _check_parent(parent: Service) -> None:
-    """Raise WrongState for a service that cannot be forked now."""
+    """Raise WrongState for a service that cannot be forked now; one that falls asleep can, before or after it has."""
     allowed = (Status.READY, Status.PAUSED)
-    if parent.deleted_at is None and status_of(parent) not in allowed and not is_down(parent):
+    if parent.deleted_at is None and shown_status(parent) not in allowed and not is_down(parent):
         raise wrong_state(parent, "fork", allowed)
 
 
@@ -287,7 +287,7 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None, *, one
     The published interface says that NOW creates a snapshot. Taking one with each fork would double its cost, so it is
     taken when somebody asks for the last one.
     """
-    if status_of(parent) not in (Status.READY, Status.PAUSED):
+    if shown_status(parent) not in (Status.READY, Status.PAUSED):
         return False
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
     if any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id)):

@@ -7,12 +7,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ramet.control.plane import Plane
-from ramet.errors import NotFound, WrongState
+from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.ids import is_id
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import set_is_visible
-from ramet.model.service import Origin, Service, as_service, is_standby, is_visible, status_of
+from ramet.model.service import Origin, Service, as_service, is_falling_asleep, is_standby, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.store import operations, replica_sets, services
@@ -124,8 +124,13 @@ def check_promoted(service: Service, verb: str) -> None:
         )
 
 
-def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState:
-    """Return the error for a verb that the present status does not allow."""
+def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState | Unavailable:
+    """Return the error for a verb that the present status does not allow.
+
+    It is Unavailable for a service that falls asleep: clients see that it is READY, and soon it is that, or asleep.
+    """
+    if is_falling_asleep(service):
+        return Unavailable("FALLING_ASLEEP", f"Service {service.id} is falling asleep", "Try again in a moment.")
     status, wanted = status_of(service), " or ".join(allowed)
     wrong = f"Service {service.id} is {'asleep' if service.asleep else status}, and {verb} needs it to be {wanted}"
     if status is Status.DELETING:

@@ -22,7 +22,7 @@ from ramet.model.restore_window import (
     settings_of,
     with_settings,
 )
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, shown_status
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest, rollable
 from ramet.model.status import Status
 from ramet.procedures.postponed import next_snapshot_at
@@ -112,7 +112,7 @@ def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | No
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         allowed = (Status.READY, Status.PAUSED)
-        if status_of(service) not in allowed:
+        if shown_status(service) not in allowed:
             raise wrong_state(service, "a snapshot", allowed)
         snapshot_id = submit_snapshot(tx, service.id, SnapshotKind.MANUAL, name)
     return PendingSnapshot(snapshot_id, service.id, name)

@@ -128,8 +128,7 @@ def status_of(service: Service) -> Status:
 
 def shown_status(service: Service) -> Status:
     """Return the status that clients see: one that is asleep, or falls asleep, is READY for them."""
-    activity = service.activity
-    if activity is not None and activity.procedure == ProcedureName.SLEEP:
+    if is_falling_asleep(service):
         return Status.READY
     status = status_of(service)
     return Status.READY if service.asleep and status is Status.PAUSED else status
@@ -162,6 +161,11 @@ def status_reason(service: Service) -> str | None:
 def is_being_deleted(service: Service) -> bool:
     """Tell whether the deletion of a service has been accepted, and is not complete."""
     return service.activity is not None and service.activity.procedure == ProcedureName.DELETE
+
+
+def is_falling_asleep(service: Service) -> bool:
+    """Tell whether a service falls asleep; a client that connects can still keep it awake."""
+    return service.activity is not None and service.activity.procedure == ProcedureName.SLEEP
 
 
 def is_down(service: Service) -> bool:

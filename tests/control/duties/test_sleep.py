@@ -14,7 +14,7 @@ from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import take_snapshot
 from ramet.control.sleep import set_sleep, submit_sleep
-from ramet.errors import Invalid, WrongState
+from ramet.errors import Invalid, Unavailable, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, shown_status, status_of
@@ -22,7 +22,7 @@ from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OptimizeState
 from ramet.store import services as rows
-from tests.worlds import World
+from tests.worlds import World, fork_service
 
 SECONDS = 600
 
@@ -195,6 +195,56 @@ def test_a_sleeping_service_is_forked_and_snapshotted_without_waking(world: Worl
         assert world.backend.values(fork.id) == ["row"]
         assert fork.sleep_after_seconds is None
     assert look(world, service).asleep
+
+
+def test_a_service_that_falls_asleep_is_forked_and_snapshotted_first(world: World) -> None:
+    service = new(world)
+    world.backend.commit(service.id, "row")
+    assert submit_sleep(world.plane, service.id)
+    taken = take_snapshot(world.plane, world.project.id, service.id, "by hand")
+    fork = world.fork(service)
+    assert (status_of(fork), world.backend.values(fork.id)) == (Status.READY, ["row"])
+    assert taken.id in world.backend.volumes[service.id].snapshots
+    assert look(world, service).asleep
+
+
+def test_a_fork_of_the_last_snapshot_of_a_service_that_falls_asleep_is_not_behind_its_forks(world: World) -> None:
+    service = new(world)
+    world.backend.commit(service.id, "row")
+    world.fork(service)
+    assert submit_sleep(world.plane, service.id)
+    fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    assert world.backend.values(fork.id) == ["row"]
+
+
+def test_a_fork_of_a_service_whose_server_stops_to_fall_asleep_has_its_data(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = new(world)
+    world.backend.commit(service.id, "row")
+    assert submit_sleep(world.plane, service.id)
+    fall_asleep, forks = world.backend.endpoints.fall_asleep, list[Service]()
+
+    def interrupted(server: Server) -> bool:
+        found = fall_asleep(server)
+        if not forks:
+            forks.append(fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW)).service)
+            raise Unavailable("KILLED", "The worker is killed before it has recorded that")
+        return found
+
+    monkeypatch.setattr(world.backend.endpoints, "fall_asleep", interrupted)
+    world.worker.run_until_idle()
+    assert (status_of(look(world, forks[0])), world.backend.values(forks[0].id)) == (Status.READY, ["row"])
+    assert look(world, service).asleep
+
+
+def test_what_a_service_that_falls_asleep_cannot_do_now_is_to_be_tried_again(world: World) -> None:
+    service = new(world)
+    assert submit_sleep(world.plane, service.id)
+    with pytest.raises(Unavailable, match="is falling asleep"):
+        services.stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    services.stop_service(world.plane, world.project.id, service.id)
 
 
 def test_a_restore_drill_does_not_wake(world: World) -> None:
