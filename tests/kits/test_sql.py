@@ -11,9 +11,11 @@ import pytest
 from ramet.api.schemas.services import Service
 from ramet.endpoints import connection_uri
 from ramet.errors import TooLarge, Unavailable
+from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp import sql
 from ramet.kits.mcp.callers import Caller
 from ramet.workbench.relay import Relay
+from ramet.workbench.schema import read_schema
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 
 _LARGE = "repeat('x', 32 * 1024 * 1024)"
@@ -87,3 +89,14 @@ def test_a_session_that_lasts_too_long_is_closed(source: Source, monkeypatch: py
 def test_the_first_rows_of_a_large_result_are_returned(source: Source) -> None:
     found = run(source, "SELECT repeat('x', 1000) FROM generate_series(1, 1000000)", read_only=True)
     assert (len(found["rows"]), "truncated" in found) == (10, True)
+
+
+def test_the_chunks_of_hypertables_are_neither_described_nor_compared(source: Source) -> None:
+    source.run("CREATE SCHEMA _timescaledb_internal; CREATE TABLE orders (id int)")
+    chunk = "CREATE TABLE _timescaledb_internal._hyper_1_%s_chunk () INHERITS (orders)"
+    source.run(f"DO $$BEGIN FOR n IN 1..201 LOOP EXECUTE format('{chunk}', n); END LOOP; END$$")
+    with opened(source, read_only=True) as session:
+        found, schema = describe_tables(session, None), read_schema(session)
+    assert [one["name"] for one in found["tables"]] == ["public.kept", "public.orders"]
+    assert "truncated" not in found
+    assert {("table", "public.kept"), ("table", "public.orders")} == {one[:2] for one in schema if one[0] == "table"}

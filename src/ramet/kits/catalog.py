@@ -23,7 +23,7 @@ SELECT format('%%I.%%I', n.nspname, c.relname), c.relkind::text,
        CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid, true) END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
-  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+  AND n.nspname <> ALL ('{information_schema,_timescaledb_internal}') AND n.nspname !~ '^pg_'
   AND NOT EXISTS (SELECT FROM pg_depend e
                   WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
   AND (%(table)s::text IS NULL OR %(table)s IN (c.relname, n.nspname || '.' || c.relname))
@@ -32,7 +32,10 @@ ORDER BY n.nspname, c.relname LIMIT %(limit)s
 
 
 def describe_tables(session: psycopg.Connection, table: str | None) -> dict[str, Any]:
-    """Return the tables and views of a database, or those with a name, with or without its schema."""
+    """Return the tables and views of a database, or those with a name, with or without its schema.
+
+    The chunks of hypertables, which TimescaleDB makes and which no extension owns, are left out.
+    """
     found = session.execute(_TABLES, {"table": table, "limit": MOST_TABLES + 1}).fetchall()
     described: dict[str, Any] = {"tables": [_described(*row) for row in found[:MOST_TABLES]]}
     if len(found) > MOST_TABLES:

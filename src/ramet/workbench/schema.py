@@ -17,7 +17,8 @@ _MOST_CHARACTERS = 1_000_000  # of all differences together
 _CHARACTERS_OF_LINE = 40  # that a page adds to each
 _OURS: LiteralString = """
 WITH space AS MATERIALIZED (
-    SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
+    SELECT oid, nspname FROM pg_namespace
+    WHERE nspname !~ '^pg_' AND nspname <> ALL ('{information_schema,_timescaledb_internal}')
 ), relation AS MATERIALIZED (
     SELECT c.*, format('%%I.%%I', nspname, relname) AS named,
         CASE relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
@@ -159,7 +160,7 @@ class Changed:
 
 
 def read_schema(session: psycopg.Connection) -> Schema:
-    """Return the definitions in a database, but for those of extensions. Raises TooLarge."""
+    """Return the definitions in a database, but for those of extensions and chunks of hypertables. Raises TooLarge."""
     rows = session.execute(_OURS + _PARTS + " LIMIT %s", (MOST_PARTS + 1,)).fetchall()
     if len(rows) > MOST_PARTS:
         wrong = f"The database has more than {MOST_PARTS} tables, columns and other definitions"
