@@ -14,8 +14,10 @@ from ramet.errors import TooLarge, Unavailable
 from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp import sql
 from ramet.kits.mcp.callers import Caller
+from ramet.kits.mcp.space import MOST_CHARACTERS
 from ramet.workbench.relay import Relay
 from ramet.workbench.schema import read_schema
+from ramet.workbench.statements import StatementRefused
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 
 _LARGE = "repeat('x', 32 * 1024 * 1024)"
@@ -89,6 +91,21 @@ def test_a_session_that_lasts_too_long_is_closed(source: Source, monkeypatch: py
 def test_the_first_rows_of_a_large_result_are_returned(source: Source) -> None:
     found = run(source, "SELECT repeat('x', 1000) FROM generate_series(1, 1000000)", read_only=True)
     assert (len(found["rows"]), "truncated" in found) == (10, True)
+
+
+@pytest.mark.parametrize("value", ["9223372036854775807", "true", "repeat('x', 9000)"])
+def test_an_answer_is_not_longer_than_it_may_be(source: Source, value: str) -> None:
+    statement = f"SELECT {', '.join([value] * 200)} FROM generate_series(1, 1000)"
+    with opened(source, read_only=True) as session:
+        found = sql.run_statement(session, statement, 1000)
+    assert "truncated" in found
+    assert sum(len(str(one)) for row in found["rows"] for one in row) < 1.1 * MOST_CHARACTERS
+
+
+def test_what_postgresql_says_is_cut(source: Source) -> None:
+    with pytest.raises(StatementRefused, match=r'invalid input syntax for type integer: "x+… \(100041 char') as refused:
+        run(source, "SELECT repeat('x', 100000)::int", read_only=True)
+    assert len(refused.value.message) < 11_000
 
 
 def test_the_chunks_of_hypertables_are_neither_described_nor_compared(source: Source) -> None:

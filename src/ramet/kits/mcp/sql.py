@@ -12,6 +12,7 @@ from psycopg.types.string import TextLoader
 from ramet.api.schemas.services import Service
 from ramet.errors import Error, Failed, TooLarge, Unavailable
 from ramet.kits.mcp.callers import Caller
+from ramet.kits.mcp.space import Space
 from ramet.workbench.relay import Relay
 from ramet.workbench.remedies import remedy_for
 from ramet.workbench.statements import PREPARED, Complaint, StatementRefused, prepared_columns, without_prepared
@@ -20,8 +21,6 @@ MOST_ROWS = 1000
 MOST_SECONDS = 600
 _MOST_MIB = 16
 _GRACE_SECONDS = 30
-_MOST_CHARACTERS = 200_000
-_MOST_OF_VALUE = 10_000
 _TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
 _TO_WRITE = "Queries are read-only by default. Fork the service, and use execute in the fork."
 _FOR_LONGER = "Give a larger timeout_seconds, or ask for less."
@@ -70,12 +69,11 @@ def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -
 def _rows_of(session: psycopg.Connection, statement: str, most_rows: int) -> tuple[list[list[Any]], bool]:
     """Return the rows of a statement, and whether some are left out."""
     rows: list[list[Any]] = []
-    characters, is_cut = 0, False
+    space, is_cut = Space(), False
     with session.cursor() as cursor:
         for row in cursor.stream(statement.encode()):
-            if len(rows) < most_rows and characters < _MOST_CHARACTERS:
-                rows.append([_shown(value) for value in row])
-                characters += sum(len(value) for value in rows[-1] if isinstance(value, str))
+            if len(rows) < most_rows and not space.is_used_up:
+                rows.append([space.fit(_shown(value)) for value in row])
             elif not session.autocommit:
                 return rows, True
             else:  # to stop here would undo what the statement writes
@@ -113,13 +111,12 @@ def _open(uri: str, relay: Relay, seconds: float, *, read_only: bool) -> psycopg
 
 
 def _shown(value: object) -> Any:
-    """Return a value as JSON has it; a long one is cut."""
+    """Return a value as JSON has it: a text, unless it is a number, a boolean or null."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    text = json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-    return text if len(text) <= _MOST_OF_VALUE else f"{text[:_MOST_OF_VALUE]}… ({len(text)} characters)"
+    return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
 def _beyond_limits(relay: Relay, seconds: float, *, read_only: bool) -> Error | None:
@@ -138,6 +135,6 @@ def _beyond_limits(relay: Relay, seconds: float, *, read_only: bool) -> Error | 
 
 
 def _refusal(error: psycopg.Error) -> Error:
-    said = error.diag.message_primary or str(error).strip()
+    space, said = Space(), error.diag.message_primary or str(error).strip()
     remedy = remedy_for(error, to_write=_TO_WRITE, for_longer=_FOR_LONGER)
-    return StatementRefused(Complaint(error.sqlstate or "", said, hint=remedy))
+    return StatementRefused(Complaint(error.sqlstate or "", space.cut(said), hint=space.cut(remedy)))

@@ -21,12 +21,12 @@ from ramet.errors import Error, Failed, Invalid
 from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp.callers import Callers
 from ramet.kits.mcp.shapes import MARK, check_own_fork, is_own_fork, service_shape
+from ramet.kits.mcp.space import Answer, within_limits
 from ramet.kits.mcp.sql import MOST_ROWS, MOST_SECONDS, open_session, run_statement
 from ramet.model.names import suffixed
 from ramet.model.status import OperationStatus
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
-Answer = dict[str, Any]
 Ctx = Context[Any, Any]
 
 _USUAL_TTL_SECONDS = 7200
@@ -55,10 +55,11 @@ class Tools:
         """List the PostgreSQL services that your key sees, and those that it may fork without seeing them."""
         client = self._callers(ctx.headers).client
         parents = client.auth_info().api_key.parents or []
-        return {
-            "services": [service_shape(one) for one in client.list_services()],
+        found = {
             "may_fork": [{"name": one.name, "service_id": one.service_id} for one in parents],
+            "services": [service_shape(one) for one in client.list_services()],
         }
+        return within_limits(found, "the other tools find a service by its name, too.")
 
     def fork(
         self,
@@ -136,17 +137,20 @@ class Tools:
         caller = self._callers(ctx.headers)
         found = find_service(caller.client, service)
         with open_session(caller, found, _SCHEMA_SECONDS, read_only=True) as session:
-            return describe_tables(session, table)
+            return within_limits(describe_tables(session, table), "ask for one table, or query pg_class.")
 
     def window(self, ctx: Ctx, service: ServiceName) -> Answer:
         """Show the times that a service can be forked as of, its gaps, and its snapshots."""
         client = self._callers(ctx.headers).client
-        return _plain(client.restore_window(find_service(client, service).service_id))
+        found = _plain(client.restore_window(find_service(client, service).service_id))
+        kept = {name: found.pop(name) for name in ("gaps", "snapshots")}  # how many there are is not bounded
+        return within_limits({**found, **kept}, "fork finds a snapshot by its name, too.")
 
     def report(self, ctx: Ctx, fork: ServiceName) -> Answer:
         """Show what a fork contains: of which time its data is, what was neutralized, and what was checked."""
         client = self._callers(ctx.headers).client
-        return _plain(client.fork_report(find_service(client, fork).service_id))
+        found = _plain(client.fork_report(find_service(client, fork).service_id))
+        return within_limits(found, "'ramet service report' shows all.")
 
     def checkpoint(self, ctx: Ctx, fork: OwnFork, name: CheckpointName) -> Answer:
         """Make a checkpoint of your fork, to which `rewind` returns it as often as you like."""
