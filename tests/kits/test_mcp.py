@@ -11,14 +11,17 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 
 from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.client import Client, ForkStrategy, TimedOut
 from ramet.kits.mcp.callers import Caller, CallersByKey, one_caller
 from ramet.kits.mcp.server import build_server
+from ramet.kits.mcp.tools import with_tool_errors
 from ramet.model.environment import Environment
 from ramet.model.rights import Role
+from ramet.workbench.statements import Complaint, StatementRefused
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 from tests.kits.agents import Agent, Refused
@@ -180,6 +183,14 @@ def test_an_error_says_what_is_wrong(admin: Agent, shop: str, tool: str, argumen
         admin.call(tool, **arguments)
     assert "pydantic" not in str(refused.value)
     assert "target_time" not in str(refused.value)
+
+
+def test_names_in_what_postgresql_says_stay_as_they_are() -> None:
+    def refuse() -> None:
+        raise StatementRefused(Complaint("42703", 'column "target_time" does not exist'))
+
+    with pytest.raises(ToolError, match='column "target_time" does not exist'):
+        with_tool_errors(refuse)()
 
 
 def test_an_argument_that_a_tool_does_not_have_is_refused(admin: Agent) -> None:

@@ -25,6 +25,7 @@ from ramet.kits.mcp.space import Answer, within_limits
 from ramet.kits.mcp.sql import MOST_ROWS, MOST_SECONDS, open_session, run_statement
 from ramet.model.names import suffixed
 from ramet.model.status import OperationStatus
+from ramet.workbench.statements import StatementRefused
 
 Tool = TypeVar("Tool", bound=Callable[..., Any])
 Ctx = Context[Any, Any]
@@ -212,6 +213,8 @@ def with_tool_errors(tool: Tool) -> Tool:
     def called(*arguments: Any, **named: Any) -> Any:
         try:
             return tool(*arguments, **named)
+        except StatementRefused as error:  # what PostgreSQL says is of the user's own names
+            raise ToolError(str(error)) from error
         except Error as error:
             raise ToolError(str(error).replace("target_time", "to")) from error
 
