@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
-from mcp.server.mcpserver.exceptions import ToolError
 
 from harness.ports import free_port
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.client import Client, ForkStrategy, TimedOut
+from ramet.errors import Unauthorized
 from ramet.kits.mcp.callers import Caller, CallersByKey, one_caller
-from ramet.kits.mcp.server import build_server
-from ramet.kits.mcp.tools import with_tool_errors
+from ramet.kits.mcp.server import Message, build_server, http_application
 from ramet.model.environment import Environment
 from ramet.model.rights import Role
 from ramet.workbench.statements import Complaint, StatementRefused
@@ -185,12 +186,46 @@ def test_an_error_says_what_is_wrong(admin: Agent, shop: str, tool: str, argumen
     assert "target_time" not in str(refused.value)
 
 
-def test_names_in_what_postgresql_says_stay_as_they_are() -> None:
-    def refuse() -> None:
+def test_names_in_what_postgresql_says_stay_as_they_are(admin: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
         raise StatementRefused(Complaint("42703", 'column "target_time" does not exist'))
 
-    with pytest.raises(ToolError, match='column "target_time" does not exist'):
-        with_tool_errors(refuse)()
+    monkeypatch.setattr("ramet.kits.mcp.tools.find_service", refuse)
+    with pytest.raises(Refused, match='column "target_time" does not exist'):
+        admin.call("wait", service="shop")
+
+
+def test_a_key_has_so_many_calls_at_once(world: World) -> None:
+    with world.client() as client:
+        caller = Caller(client, most_calls=1)
+        agent = Agent(build_server(lambda _: caller))
+        with caller.call(), pytest.raises(Refused, match="1 calls with this key are under way"):
+            agent.call("list_services")
+        for _ in range(2):
+            assert agent.call("list_services")
+
+
+def test_keys_are_checked_while_all_threads_of_the_tools_are_in_use() -> None:
+    statuses = list[int]()
+
+    def refuse(_: object) -> Caller:
+        raise Unauthorized("UNAUTHORIZED", "No such key")
+
+    async def answered(message: Message) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def ask() -> None:
+        threads = anyio.to_thread.current_default_thread_limiter()
+        for _ in range(int(threads.total_tokens)):
+            threads.acquire_on_behalf_of_nowait(object())
+        with anyio.fail_after(BOUND_SECONDS):
+            await http_application(refuse)({"type": "http", "headers": []}, receive, answered)
+
+    anyio.run(ask)
+    assert statuses == [401]
 
 
 def test_an_argument_that_a_tool_does_not_have_is_refused(admin: Agent) -> None:

@@ -3,28 +3,35 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.client import Client
-from ramet.errors import Unauthorized
+from ramet.errors import Exhausted, Unauthorized
 from ramet.model.rights import Role
 
 Callers = Callable[[Mapping[str, str] | None], "Caller"]
 LOGIN_SECONDS = 900
 _RENEWED_BEFORE = timedelta(seconds=120)
 _MOST_CALLERS = 100
+MOST_CALLS = 10  # of a key at once: the calls of all keys share 40 threads
 
 
 class Caller:
-    """The holder of a key: a client, its logins in services, and whether its user's file keeps passwords of forks."""
+    """The holder of a key: a client, its logins in services, and whether its user's file keeps passwords of forks.
 
-    def __init__(self, client: Client, *, saves_passwords: bool = False) -> None:
+    `most_calls` is how many of its calls may be under way at once; None: any number.
+    """
+
+    def __init__(self, client: Client, *, saves_passwords: bool = False, most_calls: int | None = None) -> None:
         self.client = client
         self.saves_passwords = saves_passwords
+        self._most_calls = most_calls
+        self._calls = 0
         self._logins: dict[tuple[str, bool], tuple[str, datetime]] = {}
         self._lock = threading.Lock()
 
@@ -32,6 +39,23 @@ class Caller:
     def is_forker(self) -> bool:
         """Whether the key sees its own forks alone."""
         return self.client.auth_info().api_key.role is Role.FORKER
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count a call while it lasts. Raises Exhausted when as many as are allowed are under way."""
+        with self._lock:
+            if self._most_calls is not None and self._calls >= self._most_calls:
+                raise Exhausted(
+                    "TOO_MANY_CALLS",
+                    f"{self._most_calls} calls with this key are under way, which is the most at once",
+                    "Wait until one of them has ended.",
+                )
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
 
     def login(self, service: Service, *, read_only: bool) -> str:
         """Return the connection string of a login of the key in a service; one that lasts is used again."""
@@ -76,7 +100,7 @@ class CallersByKey:
             if (known := self._known.get(digest)) is not None:
                 self._known.move_to_end(digest)
                 return known
-        caller = Caller(self._client(header))
+        caller = Caller(self._client(header), most_calls=MOST_CALLS)
         with self._lock:
             self._known[digest] = caller
             while len(self._known) > _MOST_CALLERS:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
@@ -12,9 +13,10 @@ from ramet import __version__
 from ramet.errors import Error
 from ramet.kits.mcp.callers import Callers, is_refused
 from ramet.kits.mcp.checked_tool import CheckedTool
-from ramet.kits.mcp.tools import Tools, with_tool_errors
+from ramet.kits.mcp.tools import Tools, as_called
 
 PATH = "/mcp"
+_CHECKS_AT_ONCE = 10
 _INSTRUCTIONS = (
     "Ramet runs PostgreSQL services and forks them: a fork is a database server of its own with the data of another"
     " one, made in a second or so, and deleted by itself. Before you change data or a schema, fork the service and work"
@@ -46,7 +48,7 @@ def build_server(callers: Callers) -> MCPServer:
         version=__version__,
         log_level="WARNING",
         tools=[
-            CheckedTool.from_function(with_tool_errors(tool), annotations=annotations)
+            CheckedTool.from_function(as_called(tool, callers), annotations=annotations)
             for annotations, found in kinds
             for tool in found
         ],
@@ -60,11 +62,13 @@ def http_application(callers: Callers) -> Application:
         streamable_http_path=PATH, json_response=True, stateless_http=True
     )
 
+    checks = anyio.CapacityLimiter(_CHECKS_AT_ONCE)  # of their own: the threads of the tools may all be in use
+
     async def guarded(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             try:
-                await anyio.to_thread.run_sync(callers, headers)
+                await anyio.to_thread.run_sync(callers, headers, limiter=checks)
             except Error as error:
                 await _refuse(send, error)
                 return

@@ -206,13 +206,14 @@ class Tools:
         return {"uri": uri, "read_only": made.read_only, "expires_at": _plain(made)["expires_at"]}
 
 
-def with_tool_errors(tool: Tool) -> Tool:
-    """Make errors of Ramet what the agent reads: what is wrong, and the remedy."""
+def as_called(tool: Tool, callers: Callers) -> Tool:
+    """Count the calls of each caller, and make errors of Ramet what the agent reads: what is wrong, and the remedy."""
 
     @wraps(tool)
-    def called(*arguments: Any, **named: Any) -> Any:
+    def called(*, ctx: Ctx, **named: Any) -> Any:
         try:
-            return tool(*arguments, **named)
+            with callers(ctx.headers).call():
+                return tool(ctx=ctx, **named)
         except StatementRefused as error:  # what PostgreSQL says is of the user's own names
             raise ToolError(str(error)) from error
         except Error as error:
