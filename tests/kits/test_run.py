@@ -5,16 +5,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.waiting import eventually
-from ramet.client import ApiError, ForkStrategy
+from ramet.api.schemas.services import Service
+from ramet.client import ApiError, Client, ForkStrategy
 from ramet.client.errors import UNKNOWN_ANSWER
+from ramet.errors import Error, Unavailable
 from ramet.kits.run import _interruptible, _run
-from ramet.kits.throwaway import throwaway_fork
+from ramet.kits.throwaway import _renew, throwaway_fork
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
@@ -132,6 +136,25 @@ def test_the_life_span_begins_again_while_the_block_runs(
     with world.client() as client, throwaway_fork(client, client.get_service(parent), outlives_seconds=60) as fork:
         first = fork.service.metadata.expires_at
         eventually(lambda: client.get_service(fork.service.service_id).metadata.expires_at != first)
+
+
+def test_a_life_span_that_was_not_extended_is_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:
+    down = Unavailable("DOWN", "Ramet is down")
+    answers: list[Error | None] = [None, down, down, None]
+    waited = list[float]()
+
+    def extend(_: str) -> None:
+        if (failure := answers.pop(0)) is not None:
+            raise failure
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return not answers
+
+    client, fork = SimpleNamespace(extend_service=extend), SimpleNamespace(service_id="x", name="fork")
+    _renew(cast(Client, client), cast(Service, fork), 600, cast(threading.Event, SimpleNamespace(wait=wait)))
+    assert waited == [150, 150, 10, 10, 150]
+    assert len(caplog.messages) == 1
 
 
 def test_a_fork_that_is_deleted_by_another_is_no_error(

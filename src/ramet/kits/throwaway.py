@@ -18,6 +18,7 @@ from ramet.model.names import suffixed
 
 OUTLIVES_SECONDS = 600
 _RENEWALS = 4
+_ATTEMPTS = 60  # while renewals fail
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +82,7 @@ def throwaway_fork(
         max_age_seconds=max_age_seconds,
     )
     ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(client, fork, outlives_seconds / _RENEWALS, ended), daemon=True)
+    renewing = threading.Thread(target=_renew, args=(client, fork, outlives_seconds, ended), daemon=True)
     renewing.start()
     try:
         password = fork.initial_password
@@ -94,12 +95,17 @@ def throwaway_fork(
         _delete(client, fork)
 
 
-def _renew(client: Client, fork: Service, every_seconds: float, ended: threading.Event) -> None:
-    while not ended.wait(every_seconds):
+def _renew(client: Client, fork: Service, outlives_seconds: float, ended: threading.Event) -> None:
+    """Begin the life span again and again; where that fails, as soon as Ramet can be reached."""
+    is_failing = False
+    while not ended.wait(outlives_seconds / (_ATTEMPTS if is_failing else _RENEWALS)):
         try:
             client.extend_service(fork.service_id)
+            is_failing = False
         except Error as error:
-            _log.warning("The life span of %s was not extended: %s", fork.name, error)
+            if not is_failing:
+                _log.warning("The life span of %s was not extended: %s", fork.name, error)
+            is_failing = True
 
 
 def _delete(client: Client, fork: Service) -> None:
