@@ -120,3 +120,8 @@ def test_default_names_are_the_same_everywhere_and_within_the_limits(tmp_path: P
     assert len(resolved(defaults[0], longest.context)) <= min(NAME_LIMIT, LONGEST_VALUE)
     template = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
     assert template["variables"]["RAMET_FORK"] == "$CI_PROJECT_PATH_SLUG-$CI_PROJECT_ID-mr-$CI_MERGE_REQUEST_IID"
+
+
+def test_pipelines_of_one_merge_request_make_its_fork_one_after_the_other() -> None:
+    template = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
+    assert template["ramet-fork"]["resource_group"] == "$RAMET_FORK"

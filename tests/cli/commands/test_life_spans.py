@@ -75,6 +75,8 @@ def test_a_taken_name_is_refused_unless_wanted_or_returned(terminal: Terminal) -
     assert twice["service_id"] != made["service_id"]
     again = terminal.made("service", "create", "once", "--allow-duplicate-name", "--idempotency-key", "k1")
     assert again["service_id"] == twice["service_id"]
+    several = terminal.ramet("service", "create", "once", "--if-not-exists")
+    assert (several.code, "Several services have this name" in several.err) == (3, True)
 
 
 def test_forks_without_a_name_get_free_ones_and_taken_ones_are_refused(terminal: Terminal) -> None:

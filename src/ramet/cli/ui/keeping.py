@@ -86,6 +86,9 @@ def find_taken(known: Sequence[Service], names: Sequence[str], *, if_not_exists:
     if if_not_exists and sorted(one.name for one in found) == sorted(names):
         return found
     taken = ", ".join(f"{one.name!r} ({one.service_id})" for one in found[:5])
+    if if_not_exists and len(found) > len({one.name for one in found}):
+        remedy = "Keep one, and delete the others by their ids ('ramet service delete ID')."
+        raise Invalid("NAME_TAKEN", f"Several services have this name: {taken}", remedy)
     raise Invalid(
         "NAME_TAKEN",
         f"A service of this name exists: {taken}",
