@@ -31,7 +31,8 @@ class Absent:
 class Route:
     """An endpoint. While it `is_asleep` its clients wait; otherwise they are passed to the server at `server_port`.
 
-    `certificate` and its key are for saying why a client that wants TLS is refused; None: there is no TLS.
+    `certificate` and its key are for saying why a client that wants TLS is refused; None: there is no TLS, as where
+    they cannot be read.
     """
 
     def __init__(
@@ -107,7 +108,10 @@ class Route:
         if self.certificate is None:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(*self.certificate)
+        try:
+            context.load_cert_chain(*self.certificate)
+        except OSError:  # ssl.SSLError is one
+            return None
         return context
 
     def _waiting(self) -> list[Client]:
