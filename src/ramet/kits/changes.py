@@ -62,7 +62,8 @@ def _schema_of(client: Client, service: Service) -> list[str]:
     made = client.create_login(service.service_id, LEAST_SECONDS, read_only=True)
     try:
         uri = connection_string(service.endpoint, made.password, made.role)
-        with closing(psycopg.connect(uri, connect_timeout=30)) as session:
+        # With a hostaddr libpq does not look for PGHOSTADDR, which would lead elsewhere.
+        with closing(psycopg.connect(uri, hostaddr="", connect_timeout=30)) as session:
             session.execute("SET search_path = pg_catalog")
             return list(lines_of(read_schema(session)))
     except psycopg.Error as error:

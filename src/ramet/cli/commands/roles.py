@@ -83,7 +83,8 @@ def create_role(
 def make_role(uri: str, wanted: NewRole) -> None:
     """Create a role in one transaction. Raises Failed with the error of the server, which never quotes the verifier."""
     try:
-        with psycopg.connect(uri) as connection:
+        # With a hostaddr libpq does not look for PGHOSTADDR, which would lead elsewhere.
+        with psycopg.connect(uri, hostaddr="") as connection:
             for statement in _statements(wanted):
                 connection.execute(statement)
     except psycopg.Error as error:

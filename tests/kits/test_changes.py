@@ -1,0 +1,42 @@
+"""Sessions of the command line are in the service, whatever the environment says."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from ramet.api.schemas.services import Service
+from ramet.api.schemas.shared import Endpoint
+from ramet.cli.commands.roles import NewRole, make_role
+from ramet.cli.connection import connection_string
+from ramet.client import Client
+from ramet.endpoints import DATABASE
+from ramet.kits.changes import _schema_of
+from ramet.model.passwords import new_password
+from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[Source]:
+    with open_source(max(MAJORS)) as made:
+        made.run(f"CREATE DATABASE {DATABASE}")
+        yield made
+
+
+def test_a_schema_is_read_where_the_service_is(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOSTADDR", "127.0.0.9")
+    login = SimpleNamespace(password=PASSWORD.reveal(), role=OWNER)
+    client = cast(Client, SimpleNamespace(create_login=lambda *_, **__: login))
+    endpoint = Endpoint("localhost", source.own_port)
+    service = cast(Service, SimpleNamespace(service_id="x", name="shop", endpoint=endpoint))
+    assert "schema public" in _schema_of(client, service)
+
+
+def test_a_role_is_created_where_the_service_is(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = connection_string(Endpoint("localhost", source.own_port), PASSWORD.reveal(), OWNER)
+    with monkeypatch.context() as environ:
+        environ.setenv("PGHOSTADDR", "127.0.0.9")
+        make_role(uri, NewRole("reporting", new_password()))
+    with source.connect() as connection:
+        assert connection.execute("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'reporting'").fetchone() == (True,)
