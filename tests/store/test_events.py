@@ -9,6 +9,7 @@ import pytest
 from ramet.model.events import EventType
 from ramet.store import events, webhooks
 from ramet.store.database import Store
+from ramet.store.tables import delivery, event
 from ramet.store.webhooks import Due, WebhookRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,6 +115,19 @@ def test_deliveries_have_pages_and_go_with_their_events(store: Store) -> None:
         assert len(webhooks.list_deliveries(tx, "one", 5, status="FAILED")) == 3
         assert webhooks.try_again(tx, "one", NOW, newest[0].id) == 1
         assert events.remove_old(tx, NOW + timedelta(days=1), 10) == 2
-        assert webhooks.remove_orphans(tx, 10) == 2
+        assert [one.event_sequence for one in webhooks.list_deliveries(tx, "one", 5)] == [3]
         webhooks.delete(tx, "one")
         assert webhooks.list_of(tx, "p") == []
+
+
+def test_deliveries_whose_event_is_gone_are_not_listed_and_go_with_the_next_old_events(store: Store) -> None:
+    _webhook(store, "one")
+    for _ in range(3):
+        _event(store)
+    with store.write() as tx:
+        (gone,) = (one for one in webhooks.list_deliveries(tx, "one", 3) if one.event_sequence == 1)
+        tx.execute(event.delete().where(event.c.sequence == 1))
+        assert webhooks.get_delivery(tx, gone.id) is None
+        assert len(webhooks.list_deliveries(tx, "one", 5)) == 2
+        assert events.remove_old(tx, NOW + timedelta(days=1), 10) == 1
+        assert len(tx.execute(delivery.select()).all()) == 1

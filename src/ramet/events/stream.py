@@ -11,7 +11,7 @@ from ramet.control.plane import Plane
 from ramet.errors import Invalid
 from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
 from ramet.model.events import Event, EventType
-from ramet.store import events, webhooks
+from ramet.store import events
 from ramet.store.database import Store
 
 _AT_ONCE = 100
@@ -124,8 +124,6 @@ async def follow(
 
 
 def remove_old_events(store: Store, now: datetime, kept: timedelta) -> int:
-    """Remove some of the events that are older than `kept`, and of the deliveries whose events are gone."""
+    """Remove some of the events that are older than `kept`, with their deliveries; return how many."""
     with store.write(patient=True) as tx:
-        count = events.remove_old(tx, now - kept, _REMOVED_AT_ONCE)
-        webhooks.remove_orphans(tx, _REMOVED_AT_ONCE)
-    return count
+        return events.remove_old(tx, now - kept, _REMOVED_AT_ONCE)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ramet.model.events import Event, EventType
 from ramet.store.rows import values_of
-from ramet.store.tables import event
+from ramet.store.tables import delivery, event
 
 _LOCK = 7203451982
 _NEWEST = sa.select(sa.func.max(event.c.sequence))
@@ -89,10 +89,19 @@ def get_event(tx: sa.Connection, sequence: int) -> Event | None:
 
 
 def remove_old(tx: sa.Connection, before: datetime, most: int) -> int:
-    """Remove up to `most` events from before a time, but never the newest of all: numbers are not used again."""
+    """Remove up to `most` events from before a time, with their deliveries; return how many.
+
+    The newest of all stays: numbers are not used again.
+    """
     old = sa.select(event.c.sequence).where(event.c.at < before, event.c.sequence < newest(tx))
     numbers = tx.scalars(old.order_by(event.c.sequence).limit(most)).all()
-    return int(tx.execute(event.delete().where(event.c.sequence.in_(numbers))).rowcount)
+    if not numbers:
+        return 0
+    count = tx.execute(event.delete().where(event.c.sequence.in_(numbers))).rowcount
+    # Also those that an earlier release has left of events that it had removed.
+    is_gone = ~sa.exists().where(event.c.sequence == delivery.c.event_sequence)
+    tx.execute(delivery.delete().where(delivery.c.event_sequence <= numbers[-1], is_gone))
+    return int(count)
 
 
 def _event(row: sa.Row[Any]) -> Event:

@@ -184,15 +184,8 @@ def give_up(tx: sa.Connection, webhook_id: str, now: datetime, error: str) -> No
     tx.execute(delivery.update().where(delivery.c.webhook_id == webhook_id, _PENDING).values(**ended))
 
 
-def remove_orphans(tx: sa.Connection, most: int) -> int:
-    """Remove up to `most` deliveries whose event is gone."""
-    gone = delivery.c.event_sequence.not_in(sa.select(event.c.sequence))
-    ids = tx.scalars(sa.select(delivery.c.id).where(gone).limit(most)).all()
-    return int(tx.execute(delivery.delete().where(delivery.c.id.in_(ids))).rowcount)
-
-
 def _deliveries() -> sa.Select[Any]:
-    joined = delivery.outerjoin(event, event.c.sequence == delivery.c.event_sequence)
+    joined = delivery.join(event, event.c.sequence == delivery.c.event_sequence)
     return sa.select(delivery, event.c.type.label("event_type")).select_from(joined)
 
 
