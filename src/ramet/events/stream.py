@@ -12,13 +12,13 @@ from ramet.errors import Invalid
 from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
 from ramet.model.events import Event, EventType
 from ramet.store import events
+from ramet.store.batches import remove_in_batches
 from ramet.store.database import Store
 
 _AT_ONCE = 100
 _POLL_SECONDS = 0.5
 _CHECK_SECONDS = 3.0
 _KEEP_ALIVE_SECONDS = 15.0
-_REMOVED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,5 @@ async def follow(
 
 
 def remove_old_events(store: Store, now: datetime, kept: timedelta) -> int:
-    """Remove some of the events that are older than `kept`, with their deliveries; return how many."""
-    with store.write(patient=True) as tx:
-        return events.remove_old(tx, now - kept, _REMOVED_AT_ONCE)
+    """Remove the events that are older than `kept`, with their deliveries; return how many."""
+    return remove_in_batches(store, lambda tx, most: events.remove_old(tx, now - kept, most))

@@ -8,16 +8,15 @@ from datetime import datetime, timedelta
 
 from ramet.control.plane import Plane
 from ramet.store import history, idempotency, metrics
+from ramet.store.batches import remove_in_batches
 
-_AT_ONCE = 500
 _log = logging.getLogger(__name__)
 
 
 def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
-    """Remove some of the operations that ended longer ago than `kept`, and of the idempotency keys."""
-    with plane.store.write() as tx:
-        count = history.remove_operations(tx, now - kept, _AT_ONCE)
-        idempotency.remove(tx, now - kept, _AT_ONCE)
+    """Remove the operations that ended longer ago than `kept`, and such idempotency keys."""
+    count = remove_in_batches(plane.store, lambda tx, most: history.remove_operations(tx, now - kept, most))
+    remove_in_batches(plane.store, lambda tx, most: idempotency.remove(tx, now - kept, most))
     if count:
         _log.info("%d old operations are removed", count)
 
