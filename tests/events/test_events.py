@@ -96,6 +96,29 @@ def test_an_archive_that_is_behind_for_two_reasons_has_caught_up_when_both_are_o
     assert _types(world) == ["service.ready", "archive.behind", "archive.caught_up"]
 
 
+def test_a_paused_service_is_neither_ready_nor_up(world: World) -> None:
+    service = world.ready()
+    with world.store.write() as tx:
+        services.update_service(tx, service["service_id"], down_reason="killed")
+    world.post(world.path(service["service_id"], "stop"))
+    world.work()
+    assert _types(world) == ["service.ready", "service.down"]
+    world.post(world.path(service["service_id"], "start"))
+    world.work()
+    assert _types(world) == ["service.ready", "service.down", "service.up"]
+
+
+def test_the_state_before_a_restore_that_stays_paused_is_not_announced_as_ready(world: World) -> None:
+    service = world.ready()
+    world.post(world.path(service["service_id"], "checkpoints"), {"name": "start"})
+    world.work()
+    restore = {"snapshot": "start", "confirm": "shop"}
+    assert world.post(world.path(service["service_id"], "restores"), restore).status_code == 202
+    world.work()
+    assert [one["status"] for one in world.listed()].count("PAUSED") == 1
+    assert _types(world) == ["service.ready"]
+
+
 def test_a_drill_that_failed_is_an_event(world: World) -> None:
     service = world.ready()
     with world.store.write() as tx:

@@ -41,6 +41,7 @@ _HAPPENED = (
     ("deleted_at", EventType.SERVICE_DELETED),
 )
 _DRILLS = ("drill_failure", "archive_drill_failure")
+_SERVING = (EventType.SERVICE_READY, EventType.SERVICE_UP)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class EventRecorder:
         return any(added)
 
     def _add_about(self, tx: sa.Connection, service: Service, type_: EventType, reason: str | None = None) -> bool:
+        """Add an event about a service; of one that is paused, none that says that its server runs."""
+        if service.paused and type_ in _SERVING:
+            return False
         data: dict[str, object] = {"service_id": service.id, "service_name": service.name}
         if type_ is EventType.SERVICE_FAILED:
             reason = service.failure
