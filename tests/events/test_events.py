@@ -169,8 +169,8 @@ def _streamed(world: World, count: int, after: int | None, more: Sequence[str] =
     async def read() -> list[tuple[Any, Any]]:
         found: list[tuple[Any, Any]] = []
         async for message in _messages(feed, lambda: True, world.tenant.project.id, after):
-            if message.id is not None:
-                found.append((int(message.id), message.event))
+            if message.event is not None:
+                found.append((int(message.id or 0), message.event))
             elif more and not found:
                 for name in more:
                     await asyncio.to_thread(world.ready, name=name)
@@ -186,6 +186,23 @@ def test_a_stream_has_what_happens_from_now_on_and_continues_after_an_id(world: 
     assert _streamed(world, 1, None, ["second"]) == [(2, "service.ready")]
     assert _streamed(world, 1, 1) == [(2, "service.ready")]
     assert _streamed(world, 2, 0) == [(1, "service.ready"), (2, "service.ready")]
+
+
+def test_a_stream_says_first_where_it_begins_so_that_nothing_is_missed_after_it(world: World) -> None:
+    world.ready()
+
+    async def first(after: int | None) -> tuple[int | str | None, str | int | bytes | None]:
+        messages = _messages(EventFeed(world.store), lambda: True, world.tenant.project.id, after)
+        message = await anext(messages)
+        return message.id, message.data
+
+    assert asyncio.run(asyncio.wait_for(first(None), 60)) == (1, None)
+    assert asyncio.run(asyncio.wait_for(first(1), 60)) == (1, None)
+
+
+def test_a_stream_after_an_id_that_no_event_has_yet_has_what_happens_from_now_on(world: World) -> None:
+    world.ready()
+    assert _streamed(world, 1, 1000, ["second"]) == [(2, "service.ready")]
 
 
 def test_a_stream_ends_with_the_server(world: World) -> None:

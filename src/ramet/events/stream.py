@@ -90,6 +90,12 @@ class EventFeed:
                 self._due_at = self.clock() + _POLL_SECONDS
             return self._newest
 
+    def begin(self, after: int | None) -> int:
+        """Return the number after which a stream begins; without `after`, or with one that no event has, the newest."""
+        with self.store.read() as tx:
+            newest = events.newest(tx)
+        return newest if after is None else min(after, newest)
+
     def after(self, project_id: str, sequence: int) -> list[Event]:
         """Return some of the events of a project that follow a number, oldest first."""
         with self.store.read() as tx:
@@ -98,12 +104,14 @@ class EventFeed:
 
 async def follow(
     feed: EventFeed, project_id: str, after: int | None, is_open: Callable[[], bool]
-) -> AsyncIterator[Event | None]:
-    """Yield the events of a project that follow a number, or those from now on, and None now and then in between.
+) -> AsyncIterator[Event | int]:
+    """Yield the events of a project that follow a number, or those from now on.
 
-    It ends with `close`, and within a few seconds once `is_open` is False, whatever happens in any project.
+    Before them, unless there are some already, and now and then in between, it yields the number after which a stream
+    would go on. It ends with `close`, and within a few seconds once `is_open` is False, whatever happens in any
+    project.
     """
-    seen = looked_until = await asyncio.to_thread(feed.newest) if after is None else after
+    seen = looked_until = await asyncio.to_thread(feed.begin, after)
     checked_at = quiet_since = float("-inf")
     while not feed.closed:
         newest = await asyncio.to_thread(feed.newest)
@@ -118,7 +126,7 @@ async def follow(
         looked_until = seen if len(found) == _AT_ONCE else max(newest, looked_until)
         if time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
             quiet_since = time.monotonic()
-            yield None
+            yield max(seen, looked_until)
         if len(found) < _AT_ONCE:
             await asyncio.sleep(_POLL_SECONDS)
 

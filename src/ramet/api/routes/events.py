@@ -72,10 +72,13 @@ def list_events(
 async def _messages(
     feed: EventFeed, is_open: Callable[[], bool], project_id: str, after: int | None
 ) -> AsyncIterator[ServerSentEventMessage]:
-    """Yield a message for each event, and a comment now and then, as long as the credentials are valid."""
+    """Yield a message for each event as long as the credentials are valid, and now and then one with an id only.
+
+    The latter come at the beginning, too: a client whose connection is lost before the first event misses none.
+    """
     async for event in stream.follow(feed, project_id, after, is_open):
-        if event is None:
-            yield ServerSentEventMessage(None, comment="keep-alive")
+        if isinstance(event, int):
+            yield ServerSentEventMessage(None, comment="keep-alive", id=event)
         else:
             data = msgspec.json.encode(_shape(event)).decode()
             yield ServerSentEventMessage(data, event=event.type.value, id=event.sequence)
