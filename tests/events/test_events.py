@@ -17,7 +17,7 @@ from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
 from ramet.events import stream
 from ramet.events.stream import EventFeed, remove_old_events
-from ramet.model.events import EventType
+from ramet.model.events import EventFilter, EventType
 from ramet.store import services
 from tests.api.world import World
 
@@ -162,13 +162,15 @@ def test_events_have_filters_and_pages_and_belong_to_their_project(world: World)
     assert world.client.get(theirs, auth=other.credentials).json() == {"events": []}
 
 
-def _streamed(world: World, count: int, after: int | None, more: Sequence[str] = ()) -> list[tuple[Any, Any]]:
+def _streamed(
+    world: World, count: int, after: int | None, more: Sequence[str] = (), wanted: EventFilter | None = None
+) -> list[tuple[Any, Any]]:
     """Return id and type of the next events of a stream; services named `more` become ready once it has begun."""
     feed = EventFeed(world.store, clock=iter(range(10**9)).__next__)
 
     async def read() -> list[tuple[Any, Any]]:
         found: list[tuple[Any, Any]] = []
-        async for message in _messages(feed, lambda: True, world.tenant.project.id, after):
+        async for message in _messages(feed, lambda: True, wanted or EventFilter(world.tenant.project.id), after):
             if message.event is not None:
                 found.append((int(message.id or 0), message.event))
             elif more and not found:
@@ -192,7 +194,7 @@ def test_a_stream_says_first_where_it_begins_so_that_nothing_is_missed_after_it(
     world.ready()
 
     async def first(after: int | None) -> tuple[int | str | None, str | int | bytes | None]:
-        messages = _messages(EventFeed(world.store), lambda: True, world.tenant.project.id, after)
+        messages = _messages(EventFeed(world.store), lambda: True, EventFilter(world.tenant.project.id), after)
         message = await anext(messages)
         return message.id, message.data
 
@@ -205,12 +207,27 @@ def test_a_stream_after_an_id_that_no_event_has_yet_has_what_happens_from_now_on
     assert _streamed(world, 1, 1000, ["second"]) == [(2, "service.ready")]
 
 
+def test_a_stream_has_only_what_was_asked_for(world: World) -> None:
+    world.ready()
+    second = world.ready()
+    world.delete(world.path(second["service_id"]))
+    world.work()
+    asked = partial(stream.filter_of, world.tenant.project.id)
+    assert _streamed(world, 1, 0, wanted=asked("service.deleted")) == [(3, "service.deleted")]
+    of_second = [(2, "service.ready"), (3, "service.deleted")]
+    assert _streamed(world, 2, 0, wanted=asked(None, second["service_id"])) == of_second
+    answer = world.client.get(
+        _path(world) + "?type=nonsense", auth=world.tenant.credentials, headers={"Accept": "text/event-stream"}
+    )
+    assert answer.json()["code"] == "INVALID_PARAMETER"
+
+
 def test_a_stream_ends_with_the_server(world: World) -> None:
     feed = EventFeed(world.store)
     feed.close()
 
     async def read() -> list[object]:
-        return [message async for message in _messages(feed, lambda: True, world.tenant.project.id, None)]
+        return [message async for message in _messages(feed, lambda: True, EventFilter(world.tenant.project.id), None)]
 
     assert asyncio.run(asyncio.wait_for(read(), 60)) == []
 
@@ -249,7 +266,7 @@ def test_a_stream_ends_with_its_key_or_its_secret_before_another_event_however_m
 
     async def read() -> list[str | None]:
         found = []
-        async for message in _messages(feed, is_open, world.tenant.project.id, 0):
+        async for message in _messages(feed, is_open, EventFilter(world.tenant.project.id), 0):
             found.append(message.event or message.comment)
             if len(found) == 1:
                 await asyncio.to_thread(world.ready, name="second")
@@ -266,7 +283,7 @@ def test_a_stream_is_kept_alive_however_much_others_do(world: World, monkeypatch
     async def read() -> list[str | None]:
         found = []
         feed = BusyFeed(world.store, clock=iter(range(10**9)).__next__)
-        async for message in _messages(feed, lambda: True, world.tenant.project.id, None):
+        async for message in _messages(feed, lambda: True, EventFilter(world.tenant.project.id), None):
             found.append(message.comment)
             if len(found) == 2:
                 break

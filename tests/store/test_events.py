@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.model.events import EventType
+from ramet.model.events import EventFilter, EventType
 from ramet.store import events, webhooks
 from ramet.store.database import Store
 from ramet.store.tables import delivery, event
@@ -46,8 +46,8 @@ def test_events_of_writers_at_the_same_time_have_numbers_without_a_gap(store: St
     for thread in threads:
         thread.join()
     with store.read() as tx:
-        assert [one.sequence for one in events.events_after(tx, "p", 0, 100)] == [*range(1, 13)]
-        assert [one.sequence for one in events.list_events(tx, "p", 2, before=12)] == [11, 10]
+        assert [one.sequence for one in events.events_after(tx, EventFilter("p"), 0, 100)] == [*range(1, 13)]
+        assert [one.sequence for one in events.list_events(tx, EventFilter("p"), 2, before=12)] == [11, 10]
 
 
 def _leased(store: Store, now: datetime, most: int = 8, busy: dict[str, str] | None = None) -> list[Due]:

@@ -14,7 +14,7 @@ from ramet.control.services import create_service
 from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
 from ramet.model import warm_forks
-from ramet.model.events import EventType
+from ramet.model.events import EventFilter, EventType
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import status_of
 from ramet.model.status import Status
@@ -304,7 +304,7 @@ def test_events_tell_of_a_fork_when_a_client_has_it(warm: Warm) -> None:
 
     def ready() -> list[str | None]:
         with warm.world.store.read() as tx:
-            found = events.list_events(tx, warm.world.tenant.project.id, 100)
+            found = events.list_events(tx, EventFilter(warm.world.tenant.project.id), 100)
         return [one.service_id for one in found if one.type is EventType.SERVICE_READY]
 
     assert ready() == []

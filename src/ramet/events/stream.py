@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from ramet.control.plane import Plane
 from ramet.errors import Invalid
 from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
-from ramet.model.events import Event, EventType
+from ramet.model.events import Event, EventFilter, EventType
 from ramet.store import events
 from ramet.store.batches import remove_in_batches
 from ramet.store.database import Store
@@ -29,21 +29,19 @@ class EventPage:
     cursor: str | None
 
 
-def list_events(
-    plane: Plane,
-    project_id: str,
-    limit: int = PAGE,
-    cursor: str | None = None,
-    type_: str | None = None,
-    service_id: str | None = None,
-) -> EventPage:
-    """Return events of a project, newest first. Raises Invalid."""
-    check_limit(limit)
+def filter_of(project_id: str, type_: str | None = None, service_id: str | None = None) -> EventFilter:
+    """Return a filter from what clients send. Raises Invalid for a type that is none."""
     if type_ is not None and type_ not in tuple(EventType):
         raise Invalid("INVALID_PARAMETER", f"type must be one of {', '.join(EventType)} (got {type_[:64]!r})")
+    return EventFilter(project_id, None if type_ is None else EventType(type_), service_id)
+
+
+def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: str | None = None) -> EventPage:
+    """Return events, newest first. Raises Invalid."""
+    check_limit(limit)
     before = None if cursor is None else decode_cursor(cursor, sequence_number)
     with plane.store.read() as tx:
-        found = events.list_events(tx, project_id, limit + 1, before=before, type_=type_, service_id=service_id)
+        found = events.list_events(tx, wanted, limit + 1, before)
     page = found[:limit]
     return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
 
@@ -96,16 +94,16 @@ class EventFeed:
             newest = events.newest(tx)
         return newest if after is None else min(after, newest)
 
-    def after(self, project_id: str, sequence: int) -> list[Event]:
-        """Return some of the events of a project that follow a number, oldest first."""
+    def after(self, wanted: EventFilter, sequence: int) -> list[Event]:
+        """Return some of the events that follow a number, oldest first."""
         with self.store.read() as tx:
-            return events.events_after(tx, project_id, sequence, _AT_ONCE)
+            return events.events_after(tx, wanted, sequence, _AT_ONCE)
 
 
 async def follow(
-    feed: EventFeed, project_id: str, after: int | None, is_open: Callable[[], bool]
+    feed: EventFeed, wanted: EventFilter, after: int | None, is_open: Callable[[], bool]
 ) -> AsyncIterator[Event | int]:
-    """Yield the events of a project that follow a number, or those from now on.
+    """Yield the wanted events that follow a number, or those from now on.
 
     Before them, unless there are some already, and now and then in between, it yields the number after which a stream
     would go on. It ends with `close`, and within a few seconds once `is_open` is False, whatever happens in any
@@ -119,7 +117,7 @@ async def follow(
             if not await asyncio.to_thread(is_open):
                 return
             checked_at = time.monotonic()
-        found = await asyncio.to_thread(feed.after, project_id, seen) if newest > looked_until else []
+        found = await asyncio.to_thread(feed.after, wanted, seen) if newest > looked_until else []
         for event in found:
             yield event
             seen, quiet_since = event.sequence, time.monotonic()

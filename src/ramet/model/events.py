@@ -1,6 +1,7 @@
 """Events: what happened to the services of a project. Webhooks: where they are delivered."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -49,6 +50,15 @@ class Event(Struct, frozen=True, kw_only=True):
     type: EventType
     service_id: str | None
     data: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events of a project are wanted; None: whatever they have there."""
+
+    project_id: str
+    type: EventType | None = None
+    service_id: str | None = None
 
 
 class Webhook(Struct, frozen=True, kw_only=True):

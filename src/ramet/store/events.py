@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from ramet.model.events import Event, EventType
+from ramet.model.events import Event, EventFilter, EventType
 from ramet.store.rows import values_of
 from ramet.store.tables import delivery, event
 
@@ -40,30 +40,18 @@ def last_of(tx: sa.Connection, project_id: str, types: tuple[EventType, ...], se
     return None if row is None else _event(row)
 
 
-def list_events(
-    tx: sa.Connection,
-    project_id: str,
-    limit: int,
-    *,
-    before: int | None = None,
-    type_: str | None = None,
-    service_id: str | None = None,
-) -> list[Event]:
-    """Return up to `limit` events of a project, newest first, of those with numbers below `before`."""
-    wanted = event.c.project_id == project_id
-    for column, value in ((event.c.type, type_), (event.c.service_id, service_id)):
-        if value is not None:
-            wanted &= column == value
+def list_events(tx: sa.Connection, wanted: EventFilter, limit: int, before: int | None = None) -> list[Event]:
+    """Return up to `limit` events, newest first, of those with numbers below `before`."""
+    query = event.select().where(_condition(wanted))
     if before is not None:
-        wanted &= event.c.sequence < before
-    query = event.select().where(wanted).order_by(event.c.sequence.desc()).limit(limit)
-    return [_event(row) for row in tx.execute(query)]
+        query = query.where(event.c.sequence < before)
+    return [_event(row) for row in tx.execute(query.order_by(event.c.sequence.desc()).limit(limit))]
 
 
-def events_after(tx: sa.Connection, project_id: str, after: int, limit: int) -> list[Event]:
-    """Return up to `limit` events of a project that follow a number, oldest first."""
-    wanted = (event.c.project_id == project_id) & (event.c.sequence > after)
-    return [_event(row) for row in tx.execute(event.select().where(wanted).order_by(event.c.sequence).limit(limit))]
+def events_after(tx: sa.Connection, wanted: EventFilter, after: int, limit: int) -> list[Event]:
+    """Return up to `limit` events that follow a number, oldest first."""
+    query = event.select().where(_condition(wanted), event.c.sequence > after)
+    return [_event(row) for row in tx.execute(query.order_by(event.c.sequence).limit(limit))]
 
 
 def list_of_types(tx: sa.Connection, project_id: str, types: Sequence[EventType], limit: int) -> list[Event]:
@@ -102,6 +90,15 @@ def remove_old(tx: sa.Connection, before: datetime, most: int) -> int:
     is_gone = ~sa.exists().where(event.c.sequence == delivery.c.event_sequence)
     tx.execute(delivery.delete().where(delivery.c.event_sequence <= numbers[-1], is_gone))
     return int(count)
+
+
+def _condition(wanted: EventFilter) -> sa.ColumnElement[bool]:
+    condition = event.c.project_id == wanted.project_id
+    if wanted.type is not None:
+        condition &= event.c.type == wanted.type.value
+    if wanted.service_id is not None:
+        condition &= event.c.service_id == wanted.service_id
+    return condition
 
 
 def _event(row: sa.Row[Any]) -> Event:

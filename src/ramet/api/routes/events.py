@@ -61,22 +61,23 @@ def list_events(
     last_event_id: LastEventId = None,
 ) -> Response[Events]:
     """The events of the project, newest first. With `Accept: text/event-stream` they are streamed as they happen."""
+    wanted = stream.filter_of(project_id, type_, service_id)
     if _STREAM in request.headers.get("accept", ""):
         is_open = partial(projects.is_opened_by, *credentials(request.headers["authorization"]))
-        messages = _messages(event_feed, is_open, project_id, _number(last_event_id))
+        messages = _messages(event_feed, is_open, wanted, _number(last_event_id))
         return cast("Response[Events]", ServerSentEvent(messages, headers=_HEADERS))
-    page = stream.list_events(plane, project_id, limit, cursor, type_, service_id)
+    page = stream.list_events(plane, wanted, limit, cursor)
     return answer(Events([_shape(event) for event in page.events], page.cursor))
 
 
 async def _messages(
-    feed: EventFeed, is_open: Callable[[], bool], project_id: str, after: int | None
+    feed: EventFeed, is_open: Callable[[], bool], wanted: model.EventFilter, after: int | None
 ) -> AsyncIterator[ServerSentEventMessage]:
     """Yield a message for each event as long as the credentials are valid, and now and then one with an id only.
 
     The latter come at the beginning, too: a client whose connection is lost before the first event misses none.
     """
-    async for event in stream.follow(feed, project_id, after, is_open):
+    async for event in stream.follow(feed, wanted, after, is_open):
         if isinstance(event, int):
             yield ServerSentEventMessage(None, comment="keep-alive", id=event)
         else:

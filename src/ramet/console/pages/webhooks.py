@@ -84,7 +84,7 @@ def _page(
     session: CurrentSession, form: Form, cursor: str = "", *, made: Webhook | None = None, status_code: int = 200
 ) -> Response[str]:
     plane, project_id = session.plane, session.project_id
-    found = stream.list_events(plane, project_id, cursor=cursor or None)
+    found = stream.list_events(plane, stream.filter_of(project_id), cursor=cursor or None)
     return page(
         "webhooks.html",
         session,
