@@ -89,9 +89,13 @@ class Store:
             call()
 
     @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does."""
-        with self._reached(), self.engine.connect() as tx, tx.begin():
+    def read(self, *, at_one_time: bool = False) -> Iterator[sa.Connection]:
+        """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does.
+
+        With `at_one_time` all its statements see the store as the first one does; on SQLite they do anyway.
+        """
+        isolation = {"isolation_level": "REPEATABLE READ"} if at_one_time and self.is_postgresql else {}
+        with self._reached(), self.engine.connect().execution_options(**isolation) as tx, tx.begin():
             yield tx
 
     def close(self) -> None:

@@ -87,7 +87,7 @@ def export_entries(host: bool, credentials_file: Path | None, data_dir: Path | N
       ramet audit export --host --data /srv/ramet > audit.jsonl
     """
     if host:
-        with _opened(data_dir) as (_, store), store.read() as tx:
+        with _opened(data_dir) as (_, store), store.read(at_one_time=True) as tx:
             for entry in audit.walk(tx, filter_of(**_given(filters))):
                 _write(entry)
         return
@@ -123,7 +123,7 @@ def verify_chain(expect: str | None, accept_loss: bool, output: str, data_dir: P
         if accept_loss:
             _accept_loss(store, AuditRecorder(chain_key(root_key(settings))))
             anchors.reset()
-        with store.read() as tx:
+        with store.read(at_one_time=True) as tx:  # old entries may be removed while it reads
             found = verify(audit.walk(tx), chain_key(root_key(settings)), [*anchors.read(), *_expected(expect)])
     shown = msgspec.to_builtins(found)
     pairs = [("entries", str(found.entries)), ("newest", f"{found.last}:{found.link}")]
