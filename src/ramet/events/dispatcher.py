@@ -1,8 +1,8 @@
 """Delivers events to webhooks: at least once, with growing pauses between attempts, without disturbing anything else.
 
-A delivery that is due is leased, so that one of several processes sends it. To each webhook a process sends one at a
-time, so that they arrive in their order as long as none fails, and to those of a project two, so that slow targets
-delay no other project.
+A delivery that is due is leased, so that one of several processes sends it, and no other one to the same webhook before
+it has ended: they arrive in their order as long as none fails. Of a project a process sends two at a time, so that slow
+targets delay no other project.
 """
 
 import logging
@@ -29,7 +29,6 @@ PAUSES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """Seconds after each failed attempt; after the last of them one more attempt is made."""
 DISABLED_AFTER = timedelta(days=5)
 _JITTER = 0.2
-_LEASE_SECONDS = 120.0
 _POLL_SECONDS = 1.0
 _THREADS, _THREADS_OF_PROJECT = 8, 2
 _GONE = 410
@@ -118,7 +117,7 @@ class Dispatcher:
         if not due:
             return []
         with self.plane.store.write(patient=True) as tx:
-            return webhooks.lease(tx, due, now, _LEASE_SECONDS)
+            return webhooks.lease(tx, due, now)
 
     def _deliver(self, delivery_id: str, webhook_id: str) -> None:
         with self.plane.store.read() as tx:

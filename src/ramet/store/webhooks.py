@@ -15,6 +15,8 @@ from ramet.model.events import Delivery, DeliveryStatus, Event
 from ramet.store.rows import values_of
 from ramet.store.tables import delivery, event, webhook
 
+LEASE = timedelta(seconds=120)
+"""How long an attempt may take until another process makes it again; no other to the same webhook begins before."""
 _PENDING = delivery.c.status == DeliveryStatus.PENDING.value
 
 
@@ -97,8 +99,9 @@ def add_delivery(tx: sa.Connection, webhook_id: str, made: Event, now: datetime)
 def list_due(
     tx: sa.Connection, now: datetime, most: int, most_of_project: int, busy: Mapping[str, str] = MappingProxyType({})
 ) -> list[Due]:
-    """Return up to `most` due deliveries, one for each webhook that is not `busy`, which names the project of each.
+    """Return up to `most` due deliveries, one for each webhook to which no other is under way.
 
+    `busy` names the webhooks to which this process sends, and the project of each.
     A project has `most_of_project` at a time, with the busy ones.
     """
     chosen: dict[str, Due] = {}
@@ -115,18 +118,29 @@ def list_due(
     return list(chosen.values())
 
 
-def lease(tx: sa.Connection, due: Sequence[Due], now: datetime, seconds: float) -> list[Due]:
-    """Lease those of `due` that no other process has leased since they were read.
+def lease(tx: sa.Connection, due: Sequence[Due], now: datetime) -> list[Due]:
+    """Lease those of `due` that no other process has leased since they were read, one for each webhook.
 
-    A lease puts off the next attempt: whoever has it records the result before, or another process tries again.
+    A lease puts off the next attempt: whoever has it records the result before, or another process tries again. The
+    result of the attempt before is forgotten: a delivery that has none and was begun is under way.
     """
-    wanted = delivery.c.id.in_([each.delivery_id for each in due])
+    mine = webhook.c.id.in_([each.webhook_id for each in due])
+    lock = sa.select(webhook.c.id).where(mine).with_for_update(key_share=True, skip_locked=True)
+    locked = set(tx.scalars(lock))
+    locked -= set(tx.scalars(_under_way(now)))  # after the lock, so that what others have leased is seen
+    wanted = delivery.c.id.in_([each.delivery_id for each in due if each.webhook_id in locked])
     still_due = sa.select(delivery.c.id).where(wanted, _PENDING, delivery.c.next_at <= now)
     free = set(tx.scalars(still_due.with_for_update(skip_locked=True)))
-    until = now + timedelta(seconds=seconds)
     leased = delivery.update().where(delivery.c.id.in_(free))
-    tx.execute(leased.values(next_at=until, attempts=delivery.c.attempts + 1))
+    begun = {"next_at": now + LEASE, "attempts": delivery.c.attempts + 1, "response_status": None, "error": None}
+    tx.execute(leased.values(begun))
     return [each for each in due if each.delivery_id in free]
+
+
+def _under_way(now: datetime) -> sa.Select[Any]:
+    """Return the query of the webhooks to which some process makes an attempt."""
+    lives = (delivery.c.next_at > now) & (delivery.c.next_at <= now + LEASE)
+    return sa.select(delivery.c.webhook_id).where(_PENDING, lives, delivery.c.attempts > 0, delivery.c.error.is_(None))
 
 
 def _due(now: datetime, without: Collection[str], without_projects: Collection[str]) -> sa.Select[Any]:
@@ -135,6 +149,7 @@ def _due(now: datetime, without: Collection[str], without_projects: Collection[s
         sa.select(delivery.c.id, delivery.c.webhook_id, webhook.c.project_id)
         .join(webhook, webhook.c.id == delivery.c.webhook_id)
         .where(_PENDING, delivery.c.next_at <= now, webhook.c.enabled)
+        .where(webhook.c.id.not_in(_under_way(now)))
         .where(webhook.c.id.not_in(without), webhook.c.project_id.not_in(without_projects))
         .order_by(delivery.c.next_at, delivery.c.created_at, delivery.c.event_sequence)
     )
