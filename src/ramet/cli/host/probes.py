@@ -1,15 +1,19 @@
 """`/livez`, `/readyz` and `/metrics` of `ramet worker`, which serves no other HTTP: as those of `ramet serve`."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
+from socket import SHUT_RDWR, socket
+from typing import Any
 
 from ramet.errors import Forbidden, Unauthorized, Unavailable
 from ramet.monitoring.scrape import Asker, Scrape
 
 _TIMEOUT_SECONDS = 5.0
+_REQUEST_SECONDS = 15.0
+_MOST_REQUESTS = 32
 
 
 @contextmanager
@@ -26,12 +30,41 @@ def answer_probes(listening: socket, check_ready: Callable[[], None], scrape: Sc
 
 
 class _Server(ThreadingHTTPServer):
+    """Answers each request in a thread of its own: so many at a time, and each within a time limit as a whole."""
+
     daemon_threads = True
 
     def __init__(self, check_ready: Callable[[], None], scrape: Scrape, listening: socket) -> None:
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket, self.check_ready, self.scrape = listening, check_ready, scrape
+        self._ends: dict[Any, float] = {}
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request, unless too many are being answered: then close its connection."""
+        with self._lock:
+            accepts = len(self._ends) < _MOST_REQUESTS
+            if accepts:
+                self._ends[request] = time.monotonic() + _REQUEST_SECONDS
+        if accepts:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._ends.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End the requests whose time is over, several times a second: their threads then find no connection."""
+        now = time.monotonic()
+        with self._lock:  # so that none of them is closed, and its number used for another one
+            for request in [one for one, ends_at in self._ends.items() if ends_at <= now]:
+                with suppress(OSError):
+                    request.shutdown(SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
