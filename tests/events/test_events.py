@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ramet.acting import Act, Actor, acting
 from ramet.api.routes.events import _messages
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.projects import Projects
@@ -137,6 +138,14 @@ def test_a_quota_that_is_reached_is_an_event_once_in_a_while(world: World) -> No
     world.advance(timedelta(minutes=11))
     world.post(world.services_path, {"name": "more"})
     assert _types(world)[1:] == ["quota.reached", "quota.reached"]
+
+
+def test_two_quotas_that_are_reached_in_turn_are_an_event_each(world: World) -> None:
+    for code in ("PROJECT_LIMIT", "KEY_LIMIT", "PROJECT_LIMIT", "KEY_LIMIT", "NO_FREE_PORT", "PROJECT_LIMIT"):
+        act = Act(Actor("key"), "api", project_id=world.tenant.project.id, code=code, outcome="refused")
+        with acting(act), world.store.write():
+            pass
+    assert [one["data"]["code"] for one in _events(world)] == ["PROJECT_LIMIT", "KEY_LIMIT", "NO_FREE_PORT"]
 
 
 def test_an_event_of_a_transaction_that_is_rolled_back_never_happened(world: World) -> None:

@@ -152,8 +152,8 @@ class EventRecorder:
 
     def _of_quota(self, tx: sa.Connection, act: Act, project_id: str) -> bool:
         """Add that a request was refused because of a limit; not again for some minutes, as clients try again."""
-        last = events.last_of(tx, project_id, (EventType.QUOTA_REACHED,), None)
-        if last is not None and self.clock() - last.at < _QUOTA_PAUSE and last.data.get("code") == act.code:
+        known = events.list_of_types(tx, project_id, (EventType.QUOTA_REACHED,), len(QUOTA_CODES))
+        if any(one.data.get("code") == act.code and self.clock() - one.at < _QUOTA_PAUSE for one in known):
             return False
         data: dict[str, object] = {"code": act.code, "verb": act.verb, "key": act.actor.id, "key_name": act.actor.name}
         return self.add(tx, project_id, EventType.QUOTA_REACHED, None, data)
