@@ -323,6 +323,27 @@ def test_old_events_are_removed_and_numbers_are_not_used_again(world: World) -> 
     assert [one["id"] for one in _events(world)] == [2, 3]
 
 
+def test_the_beginning_of_what_is_wrong_stays_until_it_is_over(world: World) -> None:
+    service, deleted = world.ready(), world.ready()
+
+    def warn(of: dict[str, Any], reason: str | None) -> None:
+        with world.store.write() as tx:
+            services.update_service(tx, of["service_id"], storage_warning=reason)
+
+    for reason in ("full", None, "full again"):
+        warn(service, reason)
+    warn(deleted, "full")
+    world.delete(world.path(deleted["service_id"]))
+    world.work()
+    world.advance(timedelta(days=40))
+    assert remove_old_events(world.store, world.clock(), timedelta(days=30)) == 5
+    assert _types(world) == ["storage.warning", "service.deleted"]
+    warn(service, None)
+    assert _types(world) == ["storage.warning", "service.deleted", "storage.relieved"]
+    world.advance(timedelta(days=40))
+    assert remove_old_events(world.store, world.clock(), timedelta(days=30)) == 2
+
+
 def test_every_kind_of_event_is_documented_by_its_name() -> None:
     page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
     assert [one.value for one in EventType if f"`{one.value}`" not in page] == []

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ramet import acting
 from ramet.acting import Act
-from ramet.model.events import EventType
+from ramet.model.events import ENDED_BY, EventType
 from ramet.model.life_span import LifeSpan
 from ramet.model.procedures import SPECS
 from ramet.model.service import Service
@@ -26,14 +26,17 @@ class _Condition(NamedTuple):
 
     column: str
     begins: EventType
-    ends: EventType
+
+    @property
+    def ends(self) -> EventType:
+        return ENDED_BY[self.begins]
 
 
 _CONDITIONS = (
-    _Condition("down_reason", EventType.SERVICE_DOWN, EventType.SERVICE_UP),
-    _Condition("storage_warning", EventType.STORAGE_WARNING, EventType.STORAGE_RELIEVED),
-    _Condition("archive_delay", EventType.ARCHIVE_BEHIND, EventType.ARCHIVE_CAUGHT_UP),
-    _Condition("archive_problem", EventType.ARCHIVE_BEHIND, EventType.ARCHIVE_CAUGHT_UP),
+    _Condition("down_reason", EventType.SERVICE_DOWN),
+    _Condition("storage_warning", EventType.STORAGE_WARNING),
+    _Condition("archive_delay", EventType.ARCHIVE_BEHIND),
+    _Condition("archive_problem", EventType.ARCHIVE_BEHIND),
 )
 _HAPPENED = (
     ("ready_at", EventType.SERVICE_READY),

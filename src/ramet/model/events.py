@@ -33,6 +33,14 @@ class EventType(StrEnum):
     WEBHOOK_TEST = "webhook.test"
 
 
+ENDED_BY = {
+    EventType.SERVICE_DOWN: EventType.SERVICE_UP,
+    EventType.STORAGE_WARNING: EventType.STORAGE_RELIEVED,
+    EventType.ARCHIVE_BEHIND: EventType.ARCHIVE_CAUGHT_UP,
+}
+"""The events that say that something begins to be wrong with a service, and those that say that it is over."""
+
+
 class DeliveryStatus(StrEnum):
     """How far a delivery is."""
 

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from ramet.model.events import Event, EventFilter, EventType
+from ramet.model.events import ENDED_BY, Event, EventFilter, EventType
 from ramet.store.rows import values_of
-from ramet.store.tables import delivery, event
+from ramet.store.tables import delivery, event, is_live, service
 
 _LOCK = 7203451982
+_ENDS = sa.case({begin.value: end.value for begin, end in ENDED_BY.items()}, value=event.c.type)
 _NEWEST = sa.select(sa.func.max(event.c.sequence))
 
 
@@ -79,9 +80,10 @@ def get_event(tx: sa.Connection, sequence: int) -> Event | None:
 def remove_old(tx: sa.Connection, before: datetime, most: int) -> int:
     """Remove up to `most` events from before a time, with their deliveries; return how many.
 
-    The newest of all stays: numbers are not used again.
+    The newest of all stays: numbers are not used again. So does one that says what is wrong with a service, until that
+    is over: its end is an event only after its beginning.
     """
-    old = sa.select(event.c.sequence).where(event.c.at < before, event.c.sequence < newest(tx))
+    old = sa.select(event.c.sequence).where(event.c.at < before, event.c.sequence < newest(tx), ~_lasts())
     numbers = tx.scalars(old.order_by(event.c.sequence).limit(most)).all()
     if not numbers:
         return 0
@@ -90,6 +92,14 @@ def remove_old(tx: sa.Connection, before: datetime, most: int) -> int:
     is_gone = ~sa.exists().where(event.c.sequence == delivery.c.event_sequence)
     tx.execute(delivery.delete().where(delivery.c.event_sequence <= numbers[-1], is_gone))
     return int(count)
+
+
+def _lasts() -> sa.ColumnElement[bool]:
+    """Return the condition for events that say what is wrong with a service that lives, as long as it is."""
+    end = event.alias()
+    later = (end.c.project_id == event.c.project_id) & (end.c.sequence > event.c.sequence)
+    ended = sa.exists().where(later, end.c.service_id == event.c.service_id, end.c.type == _ENDS)
+    return event.c.service_id.in_(sa.select(service.c.id).where(is_live(service))) & _ENDS.is_not(None) & ~ended
 
 
 def _condition(wanted: EventFilter) -> sa.ColumnElement[bool]:
