@@ -161,7 +161,9 @@ class Settings:
         "receiver of OpenTelemetry's traces, such as http://host:4318/v1/traces; by default none",
     ] = ""
     metrics_loopback: Annotated[
-        bool, _SWITCH, "on: /metrics shows everything to programs on this host without credentials"
+        bool,
+        _SWITCH,
+        "on: programs on this host read all of /metrics without credentials; leave it off behind a proxy on this host",
     ] = False
     endpoint_host: Annotated[str, _HOST_NAME, "host in the endpoints of services"] = "localhost"
     plaintext_endpoints: Annotated[

@@ -63,7 +63,7 @@ class Asker:
 
     @property
     def is_this_host(self) -> bool:
-        """Tell whether a program on this host sent it, and neither a proxy here nor a page that a browser shows."""
+        """Tell whether a program on this host sent it, and no page that a browser shows, nor a proxy that says so."""
         host = str(self.headers.get("host", ""))
         name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
         is_passed_on = any(self.headers.get(each) for each in (*_FORWARDED, "origin", "sec-fetch-site"))
