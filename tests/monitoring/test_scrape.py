@@ -107,8 +107,9 @@ def test_a_token_that_was_replaced_counts_at_once(monitored: Monitored) -> None:
     assert monitored.scrape(authorization=f"Bearer {TOKEN}").status_code == 200
 
 
-def test_a_short_token_is_refused_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("short")
+@pytest.mark.parametrize("content", [b"short", b"long enough, \xfe\xff not UTF-8"])
+def test_a_token_that_is_none_is_refused_at_the_start(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "token").write_bytes(content)
     with pytest.raises(Invalid, match="16 or more"):
         Access(tmp_path / "token", loopback=False).token()
 

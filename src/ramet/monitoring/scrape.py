@@ -44,7 +44,7 @@ class Access:
         """Return the token; the file is read each time, so that it can be replaced. Raises Invalid for a short one."""
         if self.token_file is None:
             return None
-        token = self.token_file.read_text().strip()
+        token = self.token_file.read_text(errors="replace").strip()
         if len(token) < _SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):
             raise Invalid(
                 "INVALID_SETTING",
