@@ -192,6 +192,29 @@ def test_a_running_dispatcher_delivers_what_happens(world: World, receiver: Rece
     dispatcher.stop()
 
 
+def test_the_end_of_a_process_waits_for_no_target(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    may_answer, begun = threading.Event(), list[threading.Thread]()
+
+    def stall(url: str, headers: dict[str, str], body: bytes) -> Response:
+        begun.append(threading.current_thread())
+        assert may_answer.wait(BOUND_SECONDS)
+        return Response(200, None)
+
+    dispatcher.sender = cast("Sender", SimpleNamespace(send=stall))
+    webhook = _created(world, receiver)
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.start()
+    try:
+        eventually(lambda: begun != [])
+        dispatcher.stop()
+        assert "webhooks" not in [one.name for one in threading.enumerate()]
+        assert [one.daemon for one in begun] == [True]
+    finally:
+        may_answer.set()
+        begun[0].join(BOUND_SECONDS)
+    assert _deliveries(world, webhook)[0]["status"] == "DELIVERED"
+
+
 def test_a_project_whose_targets_are_slow_delays_no_other_one(
     world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

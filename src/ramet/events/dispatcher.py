@@ -9,7 +9,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -79,34 +78,36 @@ class Dispatcher:
         return count
 
     def _run(self) -> None:
-        with ThreadPoolExecutor(_THREADS, "webhook") as threads:
-            while not self._stopping.is_set():
-                self._woken.clear()
-                try:
-                    self._begin_due(threads)
-                except Unavailable as error:
-                    _log.warning("deliveries wait for the store: %s", error)
-                except Exception:  # noqa: BLE001 - without its thread nothing would be delivered any more
-                    _log.exception("due deliveries could not be looked up")
-                self._woken.wait(_POLL_SECONDS)
-            threads.shutdown(wait=False, cancel_futures=True)
+        while not self._stopping.is_set():
+            self._woken.clear()
+            try:
+                self._begin_due()
+            except Unavailable as error:
+                _log.warning("deliveries wait for the store: %s", error)
+            except Exception:  # noqa: BLE001 - without its thread nothing would be delivered any more
+                _log.exception("due deliveries could not be looked up")
+            self._woken.wait(_POLL_SECONDS)
 
-    def _begin_due(self, threads: ThreadPoolExecutor) -> None:
+    def _begin_due(self) -> None:
         free = _THREADS - len(self._busy)
         for delivery_id, webhook_id, project_id in self._lease(free) if free > 0 else []:
             with self._lock:
                 self._busy[webhook_id] = project_id
-            threads.submit(self._deliver, delivery_id, webhook_id).add_done_callback(self._ended(webhook_id))
+            # Not of a pool: the interpreter waits for the threads of a pool before it exits.
+            attempt = threading.Thread(
+                target=self._attempt, args=(delivery_id, webhook_id), name=f"webhook-{webhook_id}", daemon=True
+            )
+            attempt.start()
 
-    def _ended(self, webhook_id: str) -> Callable[[Future[None]], None]:
-        def ended(future: Future[None]) -> None:
+    def _attempt(self, delivery_id: str, webhook_id: str) -> None:
+        try:
+            self._deliver(delivery_id, webhook_id)
+        except Exception:  # noqa: BLE001 - what is not recorded is made again
+            _log.exception("a delivery to webhook %s is not recorded, and is made again", webhook_id)
+        finally:
             with self._lock:
                 self._busy.pop(webhook_id, None)
             self._woken.set()
-            if not future.cancelled() and (error := future.exception()) is not None:
-                _log.error("a delivery to webhook %s is not recorded, and is made again", webhook_id, exc_info=error)
-
-        return ended
 
     def _lease(self, most: int) -> list[Due]:
         now = self.plane.clock()
