@@ -116,6 +116,23 @@ def test_a_webhook_that_fails_for_long_is_disabled_with_a_reason_until_it_is_ena
     assert dispatcher.deliver_due() == 1
 
 
+def test_nothing_is_promised_for_a_webhook_that_is_disabled(
+    world: World, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    webhook = _created(world, receiver)
+    world.post(_path(world, webhook["id"], "test"))
+    dispatcher.deliver_due()
+    (delivery,) = _deliveries(world, webhook)
+    _put(world, webhook, enabled=False)
+    for verb, body in (("test", None), ("redeliver", {}), ("redeliver", {"delivery_id": delivery["id"]})):
+        answer = world.post(_path(world, webhook["id"], verb), body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "WEBHOOK_DISABLED")
+        assert "It was disabled by request" in answer.text
+    assert _deliveries(world, webhook) == [delivery]
+    _put(world, webhook, enabled=True)
+    assert world.post(_path(world, webhook["id"], "redeliver"), {"delivery_id": delivery["id"]}).json() == {"count": 1}
+
+
 def test_a_target_that_is_gone_gets_nothing_more(world: World, receiver: Receiver, dispatcher: Dispatcher) -> None:
     webhook = _created(world, receiver)
     receiver.status = 410
@@ -250,6 +267,8 @@ def test_what_is_wrong_with_a_request_is_said(world: World, receiver: Receiver) 
         ({"url": "ftp://example.com"}, "INVALID_WEBHOOK_URL"),
         ({"url": "https://user:pw@example.com"}, "INVALID_WEBHOOK_URL"),
         ({"url": "https://"}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://example.com:65536/"}, "INVALID_WEBHOOK_URL"),
+        ({"url": "https://example.com:0/"}, "INVALID_WEBHOOK_URL"),
         ({"url": "https://example.com/" + "x" * 2000}, "INVALID_WEBHOOK_URL"),
         ({"url": "https://example.com/#part"}, "INVALID_WEBHOOK_URL"),
         ({"url": receiver.url, "types": ["nonsense"]}, "INVALID_FIELD"),

@@ -52,6 +52,8 @@ def check_url(url: str) -> str:
         if parsed.userinfo
         else "it contains a fragment"
         if parsed.fragment
+        else f"its port is not between 1 and 65535 (got {parsed.port})"
+        if parsed.port is not None and not 1 <= parsed.port <= 65535
         else f"it is longer than {LONGEST_URL} characters"
         if len(url) > LONGEST_URL
         else "it contains characters that are not printable"

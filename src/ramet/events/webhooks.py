@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ramet import acting
 from ramet.control.plane import Plane
-from ramet.errors import Exhausted, Invalid, NotFound
+from ramet.errors import Exhausted, Invalid, NotFound, WrongState
 from ramet.events.sealing import seal, unseal
 from ramet.events.signature import new_secret
 from ramet.events.targets import check_url
@@ -129,9 +129,12 @@ def delete_webhook(plane: Plane, project_id: str, webhook_id: str) -> None:
 
 
 def send_test(plane: Plane, project_id: str, webhook_id: str) -> Delivery:
-    """Deliver an event to a webhook that says nothing but that it works; return the delivery. Raises NotFound."""
+    """Deliver an event to a webhook that says nothing but that it works; return the delivery.
+
+    Raises NotFound, and WrongState for one that is disabled.
+    """
     with plane.store.write() as tx:
-        _find(tx, project_id, webhook_id)
+        _find_enabled(tx, project_id, webhook_id)
         data: dict[str, object] = {"webhook_id": webhook_id}
         made = events.append(tx, plane.clock(), project_id, EventType.WEBHOOK_TEST, None, data)
         delivery_id = rows.add_delivery(tx, webhook_id, made, plane.clock())
@@ -160,9 +163,12 @@ def list_deliveries(
 
 
 def redeliver(plane: Plane, project_id: str, webhook_id: str, delivery_id: str | None = None) -> int:
-    """Deliver one delivery again, or all that failed; return how many. Raises NotFound."""
+    """Deliver one delivery again, or all that failed; return how many.
+
+    Raises NotFound, and WrongState for a webhook that is disabled.
+    """
     with plane.store.write() as tx:
-        _find(tx, project_id, webhook_id)
+        _find_enabled(tx, project_id, webhook_id)
         if delivery_id is not None:
             _delivery(tx, webhook_id, delivery_id)
         return rows.try_again(tx, webhook_id, plane.clock(), delivery_id)
@@ -198,6 +204,15 @@ def _find(tx: sa.Connection, project_id: str, webhook_id: str, *, lock: bool = F
     found = rows.find(tx, project_id, webhook_id[:64], lock=lock)
     if found is None:
         raise NotFound("WEBHOOK_NOT_FOUND", "no webhook with that id exists", f"webhook_id {webhook_id[:64]!r}")
+    return found
+
+
+def _find_enabled(tx: sa.Connection, project_id: str, webhook_id: str) -> WebhookRow:
+    found = _find(tx, project_id, webhook_id)
+    if not found.enabled:
+        raise WrongState(
+            "WEBHOOK_DISABLED", f"Webhook {found.id} is disabled", f"{found.disabled_reason} Enable it first."
+        )
     return found
 
 
