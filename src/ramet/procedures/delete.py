@@ -9,10 +9,11 @@ archive does not have yet, for a minute at most: it can be forked from there unt
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.servers import SERVER_ENDING
@@ -41,8 +42,8 @@ class Delete(Steps):
     @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteState]) -> Outcome:
         destroy_replicas(self.tools, work.subject)
-        archived = _complete_archive(self.tools, work)
-        if isinstance(archived, Wait):
+        archived = None if work.state.is_archived else _complete_archive(self.tools, work)
+        if archived is not None:
             return archived
         self.tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
         self.tools.backend.followers.discard(work.subject)
@@ -51,7 +52,7 @@ class Delete(Steps):
         def record(tx: sa.Connection) -> None:
             mark_sets_deleted(tx, self.tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
-            finish(tx, work, deleted_at=self.tools.clock(), **archived)
+            finish(tx, work, deleted_at=self.tools.clock())
 
         return Done(changes=record)
 
@@ -62,12 +63,15 @@ class Delete(Steps):
             services.update_service(tx, work.subject, operation_id=interrupted)  # nothing else may begin beside it
 
 
-def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | dict[str, datetime]:
-    """Send the rest of a service to the off-host archive; return until when it is there, as a column to set."""
+def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | None:
+    """Send the rest of a service to the off-host archive, and record until when it is there before it is removed.
+
+    None: there is nothing to send, or it cannot be sent.
+    """
     service = tools.service(work.subject)
     is_late = tools.clock() - work.step_started_at > _LONGEST_SHIPPING
     if is_late or service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
-        return {}
+        return None
     server = server_of(service)
     try:
         tools.backend.servers.stop(server)
@@ -75,9 +79,13 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | dict[str,
     except (Error, OSError) as error:
         if isinstance(error, Unavailable) and error.code == ARCHIVE_BUSY:
             return Wait(0.1, error.message)
-        # The volume may be gone, for example because this has run before.
         _log.warning("service %s is deleted before all of it is archived: %s", service.id, error)
-        return {}
-    if state.archived_until is None or state.archived_until < work.step_started_at:
-        return Wait(0.1, f"sending WAL to the off-host archive, which has it until {state.archived_until}")
-    return {"archived_until": state.archived_until}
+        return None
+    until = state.archived_until
+    if until is None or until < work.step_started_at:
+        return Wait(0.1, f"sending WAL to the off-host archive, which has it until {until}")
+    return Next(
+        work.step,
+        replace(work.state, is_archived=True),
+        changes=lambda tx: services.update_service(tx, work.subject, archived_until=until),
+    )

@@ -37,9 +37,10 @@ class Interrupting(Restartable, frozen=True, kw_only=True):
 
 
 class DeleteState(Interrupting, frozen=True, kw_only=True):
-    """`reason` says why Ramet deletes the service by itself."""
+    """`reason` says why Ramet deletes the service by itself. `is_archived`: the off-host archive has all of it."""
 
     reason: str | None = None
+    is_archived: bool = False
 
 
 class CreateState(Restartable, frozen=True, kw_only=True):
