@@ -3,6 +3,7 @@
 import gzip
 import json
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,12 @@ from ramet.archive.backup_info import BackupInfo
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.site import Forks
 from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
-from tests.backends.kubernetes.past_world import FORK, FORKED, NAME, SECOND, STOPPED, World
+from tests.backends.kubernetes.past_world import FORK, FORKED, NAME, SECOND, STOPPED, World, past_world
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -48,6 +50,16 @@ def test_a_target_after_the_last_transaction_of_a_paused_service_is_its_last_sta
     world.backend.restore.capture(FORK, world.source(2 * SECOND))
     assert "recovery" not in world.found.objects["clusters", FORKED]["spec"]["bootstrap"]
     assert ("volumesnapshots", f"{FORKED}-seed") in world.found.objects
+
+
+@pytest.mark.parametrize("forks", [Forks.ADOPT, Forks.RECOVER])
+def test_a_fork_of_the_last_state_is_captured_as_before_by_a_second_call(tmp_path: Path, forks: Forks) -> None:
+    with past_world(tmp_path, forks=forks) as world:
+        world.archive(2)
+        world.commits((700, "0/02000100", SECOND))
+        captured = [world.backend.restore.capture(FORK, world.source(2 * SECOND)) for _ in range(2)]
+        assert captured[0] is not None
+        assert captured[0] == captured[1]
 
 
 def test_the_first_missing_segment_is_named(world: World) -> None:

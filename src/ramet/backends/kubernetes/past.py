@@ -89,7 +89,7 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     """
     cluster = place.cluster_of(child.service_id)
     if cluster is not None and (found := noted(cluster)) is not None:
-        return _captured(found)
+        return _captured(found) if BY_JOB in found else None
     target, point = source.target, None
     if target is not None:
         point = _point(place, child, source, base, target)
