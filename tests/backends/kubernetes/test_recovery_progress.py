@@ -73,8 +73,11 @@ def test_the_progress_changes_while_a_base_backup_comes_and_while_wal_is_replaye
         records = [{"error_severity": "LOG", "message": message}, *others]
         said.append([*said[-1], *(json.dumps({"level": "info", "record": one}) for one in records)])
         assert _progress(world, captured).endswith(f"; PostgreSQL: {message}")
+    said.append(["no JSON"])
+    used.append("4000000")
+    assert _progress(world, captured).endswith(f"; PostgreSQL: {message}"), "nothing moves"
     world.found.answer = lambda pod, command, stdin: ("", "no such program", 127)
-    assert "snapshot-recovery-x is Running" in _progress(world, captured)
+    assert _progress(world, captured).endswith(f"; PostgreSQL: {message}"), "what cannot be read is no progress"
 
 
 @pytest.mark.parametrize("phase", ["Running", "Failed"])

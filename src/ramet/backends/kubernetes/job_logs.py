@@ -18,6 +18,7 @@ _MOST_KEPT = 100
 _FAILED_LINES, _RUNNING_LINES = 2000, 500
 # PostgreSQL says which segment it has got, and every ten seconds how far it is (log_startup_progress_interval).
 _ADVANCE = re.compile(r"^restored log file |, elapsed time: ")
+_POSTGRESQL = "PostgreSQL: "
 _USED = ("sh", "-c", f"du -sk {names.DATA_DIRECTORY} 2>/dev/null | cut -f 1")
 
 
@@ -54,7 +55,7 @@ class JobLogs:
         return self._known(pod, _LOOK_SECONDS, self._read_advance)
 
     def _known(self, pod: Pod, seconds: float, read: Callable[[Pod], str]) -> str:
-        key = (pod.metadata.name, pod.status.phase)
+        key = _key(pod)
         kept = self._kept.get(key)
         if kept is None or time.monotonic() - kept[0] >= seconds:
             kept = self._kept[key] = (time.monotonic(), read(pod))
@@ -72,15 +73,21 @@ class JobLogs:
         return own or others or f"Pod {pod.progress}."
 
     def _read_advance(self, pod: Pod) -> str:
-        """Return what PostgreSQL said last, else how much is in the volume: a base backup comes before it starts."""
+        """Return what PostgreSQL said last, else how much is in the volume: a base backup comes before it starts.
+
+        What cannot be read now stays what it was, because each change counts as progress.
+        """
+        _, before = self._kept.get(_key(pod), (0.0, ""))
         with suppress(Failed, Unavailable):
             records = [line.record for line in self._lines(pod, _RUNNING_LINES) if line.record is not None]
             said = [one.message for one in records if _ADVANCE.search(one.message)]
             if said:
-                return f"PostgreSQL: {said[-1]}"
+                return f"{_POSTGRESQL}{said[-1]}"
+            if before.startswith(_POSTGRESQL):
+                return before
             used = self.api.run(pod.metadata.name, _USED, container=_container(pod)).strip()
-            return f"{int(used) // 1000} MB are in its volume" if used.isdigit() else ""
-        return ""
+            return f"{int(used) // 1000} MB are in its volume" if used.isdigit() else before
+        return before
 
     def _lines(self, pod: Pod, most: int) -> list[_Line]:
         found = []
@@ -88,6 +95,10 @@ class JobLogs:
             with suppress(msgspec.MsgspecError):
                 found.append(_DECODER.decode(text))
         return found
+
+
+def _key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.name, pod.status.phase
 
 
 def _container(pod: Pod) -> str:
