@@ -296,6 +296,14 @@ def test_wal_is_brought_to_its_reader_in_steps_and_not_again_by_another_process(
     assert _unpacked(world) == before + listed
 
 
+def test_a_reader_that_an_earlier_release_has_made_is_not_changed(world: World) -> None:
+    world.archive(2)
+    world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+    brought(world, world.source(2 * SECOND))
+    world.found.refused = {"pods": 422}  # another size of its directory
+    assert world.backend.restore.capture(FORK, world.source(2 * SECOND)) is not None
+
+
 def test_a_segment_of_an_earlier_timeline_is_brought_again_as_that_of_the_newest_one(world: World) -> None:
     world.archive(2)
     brought(world, world.source(2 * SECOND))

@@ -184,10 +184,11 @@ class Place:
     def begin_pod(self, wanted: manifests.Manifest, seconds: float) -> str | None:
         """Start a pod, unless it runs, and watch it for so many seconds; say how far it is, None when it runs.
 
-        One that has ended, or is going, is made again. Raises Failed for one that runs with another volume.
+        One that has ended, or is going, is made again. One that runs is left as an earlier release has made it.
         """
         name, deadline = wanted["metadata"]["name"], time.monotonic() + seconds
-        self.api.apply(Pod, wanted)
+        if self.api.get(Pod, name) is None:
+            self.api.apply(Pod, wanted)
         while (pod := self.api.get(Pod, name)) is None or not pod.runs:
             if pod is None:
                 self.api.apply(Pod, wanted)
