@@ -77,7 +77,7 @@ MANIFESTS = {
     ),
     "leaving": manifests.cluster(SHARED, SITE, Phase.OPEN, traits=Traits(copy=CopyRight.ADMITTED)),
     "left": manifests.cluster(SHARED, SITE, Phase.OPEN, traits=Traits(copy=CopyRight.REFUSED)),
-    "volume-reader": archive_manifests.volume_reader("abcdefghij", 15, SITE, "ramet-abcdefghij-1"),
+    "volume-reader": archive_manifests.volume_reader("forkfork12", "mark", "abcdefghij", 15, SITE, "v-1"),
     "policy-closed": policies.closed("forkfork12", API),
     "policy-restricted": policies.restricted("forkfork12", API, ["10.0.0.0/8"]),
     "policy-replica": policies.restricted("replica001", API, [], "forkfork12"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ramet.backends.interface.values import Capture
-from ramet.backends.kubernetes import names, past
+from ramet.backends.kubernetes import past
 from ramet.backends.kubernetes.cluster import Place
 from ramet.errors import Failed
 from ramet.model.timestamps import rfc3339
@@ -83,7 +83,7 @@ def test_the_last_state_of_a_stopped_service_is_no_past_one_while_its_last_wal_i
     assert behind.value.code == "ARCHIVE_BEHIND"
     assert "or send fork_strategy NOW" in behind.value.details
     assert ("clusters", FORKED) not in world.found.objects
-    assert ("pods", names.volume_reader_name(FORK.service_id)) not in world.found.objects
+    assert not [name for kind, name in world.found.objects if kind == "pods" and "-volume-" in name]
     world.control = CONTROL
     world.backend.restore.capture(FORK, world.source(2 * SECOND))
     assert "recovery" not in world.found.objects["clusters", FORKED]["spec"]["bootstrap"]

@@ -13,6 +13,8 @@ WAL_DIRECTORY, VOLUME_DIRECTORY = "/wal", "/volume"
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _POSTGRES_USER = 26
 _READER_SECONDS = 3600
+# While it is there the volume may be attached to its node, where the server cannot always start.
+_VOLUME_READER_SECONDS = 300
 # Of the segments that `recovery_point` reads at a time, with those of two records, which may have 1 GiB each.
 _WAL_LIMIT = "2304Mi"
 
@@ -122,21 +124,29 @@ def wal_notes(child_id: str, noted: Mapping[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(noted)}
 
 
-def volume_reader(reader_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:
-    """Return the pod that reads the volume of a stopped server, for its service or a fork of that."""
+def volume_reader(reader_id: str, mark: str, service_id: str, pg_major: int, site: Site, volume: str) -> dict[str, Any]:
+    """Return a pod that reads the volume of a stopped server, for its service or a fork of that."""
     mount = {"name": "data", "mountPath": VOLUME_DIRECTORY, "readOnly": True}
-    name, claim = names.volume_reader_name(reader_id), {"persistentVolumeClaim": {"claimName": volume}}
-    return _reader(reader_id, name, pg_major, site, mount, claim)
+    name, claim = names.volume_reader_name(reader_id, mark), {"persistentVolumeClaim": {"claimName": volume}}
+    pod = _reader(reader_id, name, pg_major, site, mount, claim, _VOLUME_READER_SECONDS)
+    pod["metadata"]["labels"][names.VOLUME_LABEL] = service_id
+    return pod
 
 
 def _reader(
-    service_id: str, name: str, pg_major: int, site: Site, mount: Mapping[str, Any], volume: Mapping[str, Any]
+    service_id: str,
+    name: str,
+    pg_major: int,
+    site: Site,
+    mount: Mapping[str, Any],
+    volume: Mapping[str, Any],
+    seconds: int = _READER_SECONDS,
 ) -> dict[str, Any]:
     container = {
         "name": names.CONTAINER,
         "image": site.image_of(pg_major),
         "imagePullPolicy": "IfNotPresent",
-        "command": ["sleep", str(_READER_SECONDS)],
+        "command": ["sleep", str(seconds)],
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [dict(mount)],
@@ -146,7 +156,7 @@ def _reader(
         "kind": "Pod",
         "metadata": {"name": name, "labels": names.labels_of(service_id)},
         "spec": {
-            "activeDeadlineSeconds": _READER_SECONDS,
+            "activeDeadlineSeconds": seconds,
             "automountServiceAccountToken": False,
             "containers": [container],
             "restartPolicy": "Never",

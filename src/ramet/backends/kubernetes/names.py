@@ -25,6 +25,8 @@ CERTIFICATE_ANNOTATION = "ramet/certificate"
 POOLER_LABEL = "ramet/pooler"
 # The servers of a read replica set.
 SET_LABEL = "ramet/replica-set"
+# The pods that read the volume of a stopped server, with the id of its service.
+VOLUME_LABEL = "ramet/volume"
 CLUSTER_LABEL = "cnpg.io/cluster"
 ROLE_LABEL = "cnpg.io/instanceRole"
 POD_LABEL = "cnpg.io/podRole"
@@ -104,9 +106,9 @@ def reader_name(service_id: str) -> str:
     return f"{cluster_name(service_id)}-wal"
 
 
-def volume_reader_name(reader_id: str) -> str:
-    """Return the name of the pod in which a stopped server's volume is read, for its service or a fork of that."""
-    return f"{cluster_name(reader_id)}-volume"
+def volume_reader_name(reader_id: str, mark: str) -> str:
+    """Return the name of a pod in which a stopped server's volume is read once, for its service or a fork of that."""
+    return f"{cluster_name(reader_id)}-volume-{mark}"
 
 
 def backup_name(service_id: str, mark: str) -> str:

@@ -61,8 +61,9 @@ class Namespaces:
 
     def of_labels(self, labels: dict[str, str]) -> str:
         """Return the namespace of the objects with these labels; `*` stands for all namespaces."""
-        if names.SERVICE_LABEL in labels:
-            return self.of_service(labels[names.SERVICE_LABEL])
+        for label in (names.SERVICE_LABEL, names.VOLUME_LABEL):
+            if label in labels:
+                return self.of_service(labels[label])
         if names.CLUSTER_LABEL in labels:
             return self.of_object(labels[names.CLUSTER_LABEL])
         return self.watched

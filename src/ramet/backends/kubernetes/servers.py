@@ -19,6 +19,7 @@ from ramet.backends.kubernetes import (
     retention,
     rolling,
     securing,
+    stopped,
     waking,
 )
 from ramet.backends.kubernetes.cluster import Place
@@ -76,6 +77,7 @@ class KubernetesServers:
         if cluster is None and not (first and self._has_volume(server.service_id)):
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
         if cluster is None or cluster.is_asleep or self._was_stopped(cluster, server):
+            stopped.release_volume(self.place, server.service_id)
             self.place.apply(server, Phase.OPEN if clients else Phase.CLOSED, first=first)
 
     def _was_stopped(self, cluster: Cluster, server: Server) -> bool:

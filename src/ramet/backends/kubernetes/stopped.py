@@ -1,4 +1,4 @@
-"""What the volume of a stopped server says of it, read in a pod of its own."""
+"""What the volume of a stopped server says of it. Each call reads it in a pod of its own."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from ramet.backends.kubernetes import archive_manifests, names
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Pod
 from ramet.backends.local.wal.control_file import ControlData, parsed_control_data
+from ramet.ids import new_id
 
 _DATA = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
 _CONTROL = 'LC_ALL=C TZ=UTC "/usr/lib/postgresql/$1/bin/pg_controldata" "$2"'
@@ -23,9 +24,21 @@ def slot_names(place: Place, server: Server) -> list[str]:
     return _run(place, server, server.service_id, ["ls", f"{_DATA}/pg_replslot"]).split()
 
 
+def release_volume(place: Place, service_id: str) -> None:
+    """Remove the pods that read the volume of a server which is to start, perhaps on another node.
+
+    A process that was killed leaves its own.
+    """
+    for one in place.api.find(Pod, {names.VOLUME_LABEL: service_id}):
+        place.api.delete(Pod, one.metadata.name, grace_seconds=0)
+
+
 def _run(place: Place, server: Server, reader_id: str, command: Sequence[str]) -> str:
-    volume, name = place.volume_of(server.service_id), names.volume_reader_name(reader_id)
-    reader = archive_manifests.volume_reader(reader_id, server.pg_major, place.site, volume.metadata.name)
+    volume = place.volume_of(server.service_id).metadata.name
+    reader = archive_manifests.volume_reader(
+        reader_id, new_id(), server.service_id, server.pg_major, place.site, volume
+    )
+    name = reader["metadata"]["name"]
     try:
         place.start_pod(reader, "that reads the volume")
         return place.api.run(name, command)

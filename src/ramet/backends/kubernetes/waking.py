@@ -9,7 +9,7 @@ from typing import Any
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.resources import Cluster
+from ramet.backends.kubernetes.resources import Cluster, Pod
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.model.timestamps import rfc3339
@@ -89,9 +89,12 @@ def _begin(place: Place, cluster: Cluster) -> None:
 
 def _is_stopped(place: Place, service_id: str) -> bool:
     cluster = place.clusters.get(names.cluster_name(service_id))
-    readers = (names.reader_name(service_id), names.volume_reader_name(service_id))
-    left = [one for one in place.pods.of_service(service_id) if one.metadata.name not in readers]
+    left = [one for one in place.pods.of_service(service_id) if not _reads(one, service_id)]
     return cluster is not None and cluster.is_hibernated and not left
+
+
+def _reads(pod: Pod, service_id: str) -> bool:
+    return pod.metadata.name == names.reader_name(service_id) or names.VOLUME_LABEL in pod.metadata.labels
 
 
 def _await(is_so: Callable[[], bool], still: str) -> None:
