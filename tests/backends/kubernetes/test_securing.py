@@ -123,7 +123,7 @@ def test_the_role_of_a_copy_goes_when_a_server_that_has_moved_is_started_again(
     backend.servers.stop(server)
     found.answer = lambda pod, command, stdin: (CONTROL, "", 0)
     assert backend.replication.end_lsn(server) == "0/5000028"
-    assert ("pods", f"ramet-{server.service_id}-volume") not in found.objects
+    assert not [name for kind, name in found.objects if kind == "pods" and "-volume-" in name]
     backend.replication.refuse_copy(server)
     assert movers(instances.paths(server.service_id)) != []
     found.answer = lambda pod, command, stdin: (report(), "", 0)
@@ -172,7 +172,7 @@ def movers(paths: ServicePaths) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("service_type", [ServiceType.TIMESERIESDB, ServiceType.POSTGRES])
-def test_jobs_run_in_a_fork_as_soon_as_it_is_secured(
+def test_jobs_run_in_a_fork_from_a_restart_between_its_securing_and_its_clients(
     service_type: ServiceType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(securing, "secure_fork", lambda place, server, neutralize: {"jobs": []})
@@ -182,15 +182,23 @@ def test_jobs_run_in_a_fork_as_soon_as_it_is_secured(
         backend = KubernetesBackend(place)
         backend.servers.initialize(parent)
         backend.restore.capture(fork, Source(parent))
-        said = ["f\n", "psql: error: connection refused\n", "t\n", "t\n"]
-        found.answer = lambda pod, command, stdin: (said.pop(0), "", 0)
+        said, rules = ["f\n", "psql: error: connection refused\n", "t\n", "t\n"], list[int]()
+
+        def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+            if "max_background_workers" not in str(command):
+                return "", "fe_sendauth: no password supplied", 2
+            rules.append(len(found.objects[("clusters", "ramet-forkfork12")]["spec"]["postgresql"]["pg_hba"]))
+            return said.pop(0), "", 0
+
+        found.answer = answer
+        assert backend.servers.secure(fork, is_new=False, neutralize=True) == {"jobs": []}
+        assert len(said) == 4, "what was neutralized is recorded before the server is restarted"
         for _ in range(2):
-            assert backend.servers.secure(fork, is_new=False, neutralize=True) == {"jobs": []}
+            backend.servers.open(fork)
         cluster = found.objects[("clusters", "ramet-forkfork12")]
         has_jobs = service_type is ServiceType.TIMESERIESDB
         settings = cluster["spec"]["postgresql"]
         assert ("max_logical_replication_workers" in settings["parameters"]) != has_jobs
         assert "timescaledb.max_background_workers" not in settings["parameters"]
-        assert settings["pg_hba"] == ["host all all all reject"]
         assert (names.FIRST_ANNOTATION in cluster["metadata"]["annotations"]) != has_jobs
-        assert len(said) == (0 if has_jobs else 4)
+        assert rules == ([1, 1, 1, 6] if has_jobs else []), "clients come after the restart"

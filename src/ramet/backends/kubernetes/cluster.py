@@ -221,9 +221,12 @@ class Place:
 
         To change these, PostgreSQL would have to be restarted.
         """
-        found = self.cluster_of(server.service_id)
-        first = found is not None and names.FIRST_ANNOTATION in found.metadata.annotations
-        self.apply(server, Phase.OPEN, first=first)
+        self.apply(server, Phase.OPEN, first=self.has_first_settings(server.service_id))
+
+    def has_first_settings(self, service_id: str) -> bool:
+        """Tell whether a server has the settings of a fork's first start."""
+        found = self.cluster_of(service_id)
+        return found is not None and names.FIRST_ANNOTATION in found.metadata.annotations
 
     @cached_property
     def volumes_grow(self) -> bool:

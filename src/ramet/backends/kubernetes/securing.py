@@ -75,11 +75,12 @@ def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, 
 
 
 def let_jobs_run(place: Place, server: Server) -> None:
-    """Change a fork's settings to those of later starts; return when the operator has restarted its server with them.
+    """Give a secured fork the settings of later starts; return when the operator has restarted its server with them.
 
-    Raises Unavailable when that takes too long.
+    Raises Unavailable when that takes too long. May run again.
     """
-    place.apply(server, Phase.CLOSED)
+    if place.has_first_settings(server.service_id):
+        place.apply(server, Phase.CLOSED)
     deadline = time.monotonic() + _RESTART_SECONDS
     while place.run_sql_until_true(server.service_id, _JOBS_RUN, _TRIES) != "t":
         if time.monotonic() > deadline:

@@ -144,16 +144,15 @@ class KubernetesServers:
         if is_new:
             securing.secure_new(self.place, server)
             return {}
-        found = securing.secure_fork(self.place, server, neutralize=neutralize)
-        if server.service_type is ServiceType.TIMESERIESDB:
-            securing.let_jobs_run(self.place, server)
-        return found
+        return securing.secure_fork(self.place, server, neutralize=neutralize)
 
     def open(self, server: Server) -> None:
         """Let clients in; return when the server asks them for a password over TLS, and its endpoint leads to it.
 
         The snapshot that its volume was made of, if it was, is not needed any more.
         """
+        if server.service_type is ServiceType.TIMESERIESDB and not server.is_standby:
+            securing.let_jobs_run(self.place, server)
         self.place.apply_open(server)
         if server.primary is None:
             egress.settle(self.place, server)
