@@ -93,7 +93,8 @@ def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeyp
         backend.servers.resize(server)
     limits = {"cpu": "1", "memory": "2Gi"}  # as Kubernetes writes 1000m
     for n in (1, 2):
-        container = {"name": "postgres", "resources": {"requests": limits, "limits": limits}}
+        by_limit_range = {**limits, "ephemeral-storage": "1Gi"}
+        container = {"name": "postgres", "resources": {"requests": limits, "limits": by_limit_range}}
         metadata = {"name": f"{NAME}-{n}", "labels": {"ramet/service": SHARED.service_id}}
         found.put("pods", {"metadata": metadata, "spec": {"containers": [container]}, "status": running_pod()})
     assert pool_size_of(found) == before

@@ -150,9 +150,9 @@ class Pod(_Named, frozen=True):
         return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
 
     def has_resources(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether PostgreSQL's container was made with these requests and limits."""
+        """Whether PostgreSQL's container was made with these requests and limits, and perhaps a LimitRange's too."""
         found = [one.resources for one in self.spec.containers if one.name == "postgres"]
-        return any(_amounts(one) == _amounts(wanted) for one in found)
+        return any(_amounts(wanted).items() <= _amounts(one).items() for one in found)
 
     @property
     def runs(self) -> bool:
