@@ -1,12 +1,16 @@
 """Snapshots that cannot be trusted to have what would be noted with them are taken again."""
 
+from pathlib import Path
+
 import pytest
 
+from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import snapshots, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Metadata, Volume
+from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Unavailable, Unseen
-from tests.backends.kubernetes.past_world import NAME, STOPPED, World
+from tests.backends.kubernetes.past_world import FORK, NAME, STOPPED, World, past_world
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -41,6 +45,26 @@ def test_a_snapshot_that_was_cut_while_nobody_looked_is_taken_again(
     assert len(removed) == 1, "what was written in nine minutes is not in the first one"
     assert world.found.objects["volumesnapshots", name]["metadata"] != first["metadata"]
     assert world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False) == facts
+
+
+@pytest.mark.parametrize("forks", [Forks.ADOPT, Forks.RECOVER])
+def test_a_fork_of_now_says_where_its_parent_was_when_its_snapshot_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: Forks
+) -> None:
+    def lost(place: Place, *given: object, **named: object) -> None:
+        raise Unseen("KUBERNETES_UNREACHABLE", "The API server cannot be asked now")
+
+    _positions(monkeypatch, *[(1, "0/3000028", "2026-01-01T00:03:00.000000Z")] * 2)
+    with past_world(tmp_path, forks=forks) as world:
+        with monkeypatch.context() as patched:
+            patched.setattr(Place, "apply", lost)
+            with pytest.raises(Unseen):
+                world.backend.restore.capture(FORK, Source(SHARED))
+        _positions(monkeypatch, *[(1, "0/4000028", "2026-01-01T00:04:00.000000Z")] * 2)
+        captured = world.backend.restore.capture(FORK, Source(SHARED))
+        assert captured is not None
+        facts = captured.facts
+        assert (facts["base_time"], facts["end_lsn"]) == ("2026-01-01T00:03:00.000000Z", "0/3000028")
 
 
 @pytest.mark.parametrize("is_noticed_by", ["its timeline", "its volume"])

@@ -91,7 +91,7 @@ class KubernetesRestore:
         """Return what is noted with a fork's volume; unless there is something, note what the fork begins with."""
         noted = _noted(volume)
         if noted is None:
-            noted = self._facts(source)
+            noted = self._facts(child, source)
             note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(noted, sort_keys=True)}}}
             self.place.api.patch(Volume, names.volume_name(child.service_id), note)
         return Capture(None, noted, needs_parent=source.snapshot_id is not None)
@@ -102,7 +102,7 @@ class KubernetesRestore:
         noted = None if cluster is None else past.noted(cluster)
         if noted is None:
             recovery = Recovery(snapshot=self._snapshot_for(child, source))
-            noted = self._facts(source)
+            noted = self._facts(child, source)
             recovery = replace(recovery, facts=json.dumps(noted, sort_keys=True))
             self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
         return Capture(None, noted, needs_parent=source.snapshot_id is not None)
@@ -129,21 +129,23 @@ class KubernetesRestore:
         parent_id = source.parent.service_id
         if source.snapshot_id is None:
             name = names.seed_name(child.service_id)
-            snapshots.take(self.place, child.service_id, name, self.place.volume_of(parent_id).metadata.name)
+            where = partial(snapshots.position, self.place, source.parent, paused=source.paused)
+            snapshots.take(self.place, child.service_id, name, self.place.volume_of(parent_id).metadata.name, where)
         else:
             name = names.snapshot_name(parent_id, source.snapshot_id)
             snapshots.await_taken(self.place, name)
         return name
 
-    def _facts(self, source: Source) -> dict[str, Any]:
-        """Return what a fork of a snapshot begins with."""
+    def _facts(self, child: Server, source: Source) -> dict[str, Any]:
+        """Return what a fork of a snapshot begins with; one of now has at least what its parent had before that."""
         parent = source.parent
-        found = None
-        if source.snapshot_id is not None:
+        if source.snapshot_id is None:
+            taken = self.place.api.get(VolumeSnapshot, names.seed_name(child.service_id))
+            found = None if taken is None else snapshots.begun_with(taken)
+        else:
             taken = self.place.api.get(VolumeSnapshot, names.snapshot_name(parent.service_id, source.snapshot_id))
-            found = snapshots.noted(taken) if taken is not None else None
-        if found is None:
-            found = snapshots.position(self.place, parent, paused=source.paused)
+            found = None if taken is None else snapshots.noted(taken)
+        found = found or snapshots.position(self.place, parent, paused=source.paused)
         copies = self.copies.takes(source)
         return {
             "base_time": found.get("taken_at") or found["at"],

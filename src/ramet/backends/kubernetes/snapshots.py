@@ -23,14 +23,18 @@ _WHERE = ("start_lsn", "end_lsn", "timeline", "next_xid", "size_bytes")
 _OF_BEFORE = ("start_lsn", "next_xid")
 
 
-def take(place: Place, owner_id: str, name: str, volume: str) -> VolumeSnapshot:
+def take(
+    place: Place, owner_id: str, name: str, volume: str, where: Callable[[], dict[str, Any]] | None = None
+) -> VolumeSnapshot:
     """Take a snapshot of a volume, or find the one that an earlier call took; return it when it can be used.
 
     A snapshot is atomic, and a server is on one volume: the image is what a power failure at that moment would leave.
+    `where` says where the WAL of the server is, which is noted as what it has `begun` with.
     Raises Unavailable while the storage has not completed it.
     """
     if place.api.get(VolumeSnapshot, name) is None:
-        place.api.apply(VolumeSnapshot, manifests.snapshot(owner_id, place.site, name, volume))
+        noted = None if where is None else {names.BEGUN_ANNOTATION: json.dumps(where(), sort_keys=True)}
+        place.api.apply(VolumeSnapshot, manifests.snapshot(owner_id, place.site, name, volume, annotations=noted))
     return await_taken(place, name)
 
 
@@ -68,7 +72,7 @@ def _is_cut(status: SnapshotStatus) -> bool:
 def _facts(place: Place, server: Server, cut: VolumeSnapshot, *, paused: bool) -> dict[str, Any]:
     """Return what a snapshot contains that was cut just now. Raises Unavailable when it is not of the primary."""
     found = position(place, server, paused=paused)
-    begun = json.loads(cut.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}"))
+    begun = begun_with(cut)
     volume = place.volume_of(server.service_id).metadata.name
     is_of_primary = cut.spec.get("source") == {"persistentVolumeClaimName": volume}
     if not is_of_primary or begun.get("timeline", found["timeline"]) != found["timeline"]:
@@ -154,6 +158,11 @@ def noted(snapshot: VolumeSnapshot) -> dict[str, Any] | None:
     """Return what was noted with a snapshot; None before that."""
     text = snapshot.metadata.annotations.get(names.FACTS_ANNOTATION)
     return None if text is None else dict(json.loads(text))
+
+
+def begun_with(snapshot: VolumeSnapshot) -> dict[str, Any]:
+    """Return where WAL was before a snapshot was asked for; nothing if that was not noted."""
+    return dict(json.loads(snapshot.metadata.annotations.get(names.BEGUN_ANNOTATION, "{}")))
 
 
 def facts_of(noted: dict[str, Any]) -> SnapshotFacts:
