@@ -16,6 +16,7 @@ from ramet.backends.kubernetes import archive
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.store_access import StoreAccess
+from ramet.errors import Failed
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.servers import SHARED
 
@@ -52,6 +53,16 @@ class Talking:
     def now(self) -> datetime:
         """The clock of the server."""
         return BEGAN + timedelta(seconds=self.seconds)
+
+
+def test_a_server_that_is_down_says_nothing_about_the_archive_of_others(tmp_path: Path) -> None:
+    with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
+        place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")
+        backend = KubernetesBackend(place)
+        backend.servers.initialize(SHARED)
+        found.remove("pods", f"ramet-{SHARED.service_id}-1")
+        with pytest.raises(Failed, match="is not running"):
+            backend.archive.maintain(SHARED, paused=False, timeout_seconds=1)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ramet.backends.kubernetes.past import Base
 from ramet.backends.kubernetes.waking import last_position_of
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.segment import end_of_records, segment_before, segment_named
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable, Unseen
 
 _BASES_SECONDS = 30.0
 _MOST_SAMPLES = 1000
@@ -67,7 +67,8 @@ class KubernetesArchive:
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         """Observe how far the archive is, ask for a base backup when one is due, and close the segment of an idle one.
 
-        What was committed before a sample of the WAL position is archived once the segment of that position is.
+        What was committed before a sample of the WAL position is archived once the segment of that position is. Raises
+        Failed where the server does not answer: Unavailable would say that the archive does not, for any service.
         """
         seen = self._known.setdefault(server.archive_name, _Seen())
         self._look_for_bases(server, seen, serves=not paused)
@@ -75,7 +76,12 @@ class KubernetesArchive:
         if paused:
             self._observe_stopped(server, seen)
         else:
-            problem = self._observe(server, seen) or problem
+            try:
+                problem = self._observe(server, seen) or problem
+            except Unseen:
+                raise
+            except Unavailable as error:
+                raise Failed(error.code, error.message, error.details) from error
         if seen.base_taken_at is None:
             return ArchiveState(problem=problem or f"The archive {self.url()} has no complete base backup yet")
         until = seen.archived_until
