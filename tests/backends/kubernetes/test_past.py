@@ -18,7 +18,7 @@ from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
-from tests.backends.kubernetes.past_world import FORK, FORKED, NAME, SECOND, STOPPED, World, past_world
+from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, NAME, SECOND, STOPPED, World, past_world
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -223,6 +223,32 @@ def test_all_of_a_stopped_service_is_archived_once_its_last_segment_is(world: Wo
     assert world.bucket.read(layout.info_key(SHARED.service_id, info.backup_id)), "the archive outlives its service"
     archive.discard(SHARED, info.end_time)
     assert [base.id for base in archive.holdings(SHARED).base_backups] == [info.backup_id]
+
+
+def test_what_a_server_wrote_while_it_stopped_is_archived_with_its_last_segment(world: World) -> None:
+    def archived_until() -> datetime | None:
+        return archive.maintain(SHARED, paused=True, timeout_seconds=1).archived_until
+
+    archive = world.backend.archive
+    world.back_up()
+    world.control = CONTROL.replace("0/3000028", "0/5000028")
+    world.backend.servers.stop(SHARED)
+    asked = len(world.found.requests)
+    for number in (2, 3):
+        world.archive(number)
+    for _ in range(3):
+        assert archived_until() is None, "segment 4 is missing"
+    world.archive(4)
+    assert archived_until() is not None
+    assert sum(path.endswith("/exec") for _, path in world.found.requests[asked:]) == 1, "it is read once"
+    assert not [name for kind, name in world.found.objects if kind == "pods"]
+    world.backend.servers.start(SHARED)
+    world.control = CONTROL.replace("shut down", "in production")
+    world.backend.servers.stop(SHARED)
+    for _ in range(3):
+        KubernetesBackend(world.backend.place).archive.maintain(SHARED, paused=True, timeout_seconds=1)
+    after_kill = KubernetesBackend(world.backend.place).archive.maintain(SHARED, paused=True, timeout_seconds=1)
+    assert after_kill.archived_until is None, "the last segment of a server that was killed is not known"
 
 
 def test_the_wal_of_a_destroyed_service_without_a_base_backup_goes_with_it(world: World) -> None:

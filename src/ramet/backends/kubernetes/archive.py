@@ -2,17 +2,18 @@
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Holdings, Server, Source
-from ramet.backends.kubernetes import archiving, base_backups, past, retention
+from ramet.backends.kubernetes import archiving, base_backups, past, retention, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.past import Base
-from ramet.backends.kubernetes.waking import last_position_of
 from ramet.backends.local.sql.connections import row
-from ramet.backends.local.wal.segment import end_of_records, segment_before, segment_named
+from ramet.backends.local.wal.segment import end_of_records, segment_named
 from ramet.errors import Failed, Unavailable, Unseen
 
 _BASES_SECONDS = 30.0
@@ -76,12 +77,8 @@ class KubernetesArchive:
         if paused:
             self._observe_stopped(server, seen)
         else:
-            try:
+            with _saying_nothing_of_the_archive():
                 problem = self._observe(server, seen) or problem
-            except Unseen:
-                raise
-            except Unavailable as error:
-                raise Failed(error.code, error.message, error.details) from error
         if seen.base_taken_at is None:
             return ArchiveState(problem=problem or f"The archive {self.url()} has no complete base backup yet")
         until = seen.archived_until
@@ -170,9 +167,20 @@ class KubernetesArchive:
 
     def _observe_stopped(self, server: Server, seen: _Seen) -> None:
         """Note that all of a stopped server is archived, if its last segment is."""
-        position = last_position_of(self.place, server)
-        last = segment_before(position["timeline"], position["end_lsn"])
-        if seen.whole != last.name and archiving.wal_of(self.place, server.archive_name).has(last.name):
-            seen.whole = last.name
-        if seen.whole == last.name:
+        with _saying_nothing_of_the_archive():
+            last = stopped.last_segment(self.place, server)
+        if last is not None and seen.whole != last and archiving.wal_of(self.place, server.archive_name).has(last):
+            seen.whole = last
+        if last is not None and seen.whole == last:
             seen.archived_until = datetime.now(UTC)
+
+
+@contextmanager
+def _saying_nothing_of_the_archive() -> Iterator[None]:
+    """Raise Failed where a server or a pod is not available."""
+    try:
+        yield
+    except Unseen:
+        raise
+    except Unavailable as error:
+        raise Failed(error.code, error.message, error.details) from error

@@ -11,6 +11,8 @@ FACTS_ANNOTATION = "ramet/facts"
 BEGUN_ANNOTATION = "ramet/begun"
 # What a fork that the operator recovers begins with: as JSON.
 CAPTURE_ANNOTATION = "ramet/capture"
+# The last segment with WAL of a stopped server, once that was read in its volume.
+LAST_SEGMENT_ANNOTATION = "ramet/last-segment"
 # The server runs with the settings of a fork's first start.
 FIRST_ANNOTATION = "ramet/first-start"
 # Settings that are not smaller than those of the server that a service's data comes from: as JSON.

@@ -14,7 +14,7 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.wal.boundary import Cut, CutSearch
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_before, shown_lsn
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_before, shown_lsn
 from ramet.backends.local.wal.waldump import Stretch, TransactionEnd
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
@@ -183,12 +183,9 @@ def archived_end(place: Place, archived_as: str, base: SnapshotFacts) -> str:
 
 
 def check_archived(place: Place, server: Server, child: Server) -> None:
-    """Raise Failed unless the archive has all that a stopped server has committed: nothing is archived any more.
-
-    At its end PostgreSQL begins another segment for its last checkpoint alone, which is not archived.
-    """
+    """Raise Failed unless the archive has all that a stopped server has committed: nothing is archived any more."""
     control = stopped.read_control(place, server, child.service_id)
-    last = segment_before(control.timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
+    last = stopped.last_segment_of(control)
     if not control.is_clean or not archiving.wal_of(place, server.archive_name).has(last.name):
         raise Failed(
             "ARCHIVE_BEHIND",

@@ -16,6 +16,8 @@ from ramet.model.timestamps import rfc3339
 
 _HEALTHY = "Cluster in healthy state"
 _STOP_SECONDS = 120.0
+# What is noted as the last segment of a server that is stopped: it writes on until it ends.
+UNREAD = "unread"
 _POSITION = """
 SELECT timeline_id, redo_lsn::text,
        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text,
@@ -75,7 +77,7 @@ def _asleep(place: Place, server: Server) -> dict[str, str | None]:
         raise
     except Unavailable:
         noted = None
-    return {names.HIBERNATION: "on", names.FACTS_ANNOTATION: noted}
+    return {names.HIBERNATION: "on", names.FACTS_ANNOTATION: noted, names.LAST_SEGMENT_ANNOTATION: UNREAD}
 
 
 def _begin(place: Place, cluster: Cluster) -> None:
