@@ -59,3 +59,28 @@ def test_that_a_domain_has_no_names_here_is_believed_after_a_while(
     assert [one.message for one in caplog.records] == [
         "the names of endpoints in db.example.com have no addresses here"
     ]
+
+
+def test_one_endpoint_that_is_silent_says_nothing_of_a_host_that_others_have_answered_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answering: set[int] = {15432}
+    monkeypatch.setattr(route, "_ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(route, "_asks_password", lambda server: server.port in answering)
+    way, silent = route.Route(), replace(SHARED, service_id="klmnopqrst", host="127.0.0.1", port=15433)
+    assert way.answers(replace(SHARED, host="127.0.0.1"))
+    eventually(lambda: way.answers(silent))
+    answering.add(15434)
+    assert way.leads_to(replace(silent, port=15434)), "the host is still tried"
+
+
+def test_one_name_without_an_address_says_nothing_of_a_domain_that_has_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"ramet-abcdefghij.db.example.com"}
+    monkeypatch.setattr(route, "_has_address", lambda host: host in known)
+    monkeypatch.setattr(route, "_NAME_SECONDS", 0.0)
+    way, server = route.Route(), replace(SHARED, host="ramet-abcdefghij.db.example.com")
+    assert way.has_name(server)
+    late = replace(server, service_id="klmnopqrst", host="ramet-klmnopqrst.db.example.com")
+    eventually(lambda: way.has_name(late))
+    monkeypatch.setattr(route, "_NAME_SECONDS", 300.0)
+    assert not way.has_name(replace(server, service_id="uvwxyzabcd", host="ramet-uvwxyzabcd.db.example.com"))

@@ -19,16 +19,20 @@ _NAME_SECONDS, _NAMELESS_SECONDS = 300.0, 86_400.0
 
 @dataclass
 class Route:
-    """The way to endpoints from here. Where one endpoint has shown that there is none, it is not tried for a while."""
+    """The way to endpoints from here. Where one endpoint has shown that there is none, it is not tried for a while.
+
+    It has not where another one was `reached` on the same host, or had a name in the same domain.
+    """
 
     _none_until: dict[str, float] = field(default_factory=dict)
     _silent_since: dict[str, float] = field(default_factory=dict)
     _nameless_since: dict[str, float] = field(default_factory=dict)
+    _reached: set[str] = field(default_factory=set)
 
     def leads_to(self, server: Server) -> bool:
         """Tell whether an endpoint was just seen to ask for a password over TLS."""
         is_tried = server.port and self._none_until.get(server.host, 0.0) <= time.monotonic()
-        return bool(is_tried) and self._asks_password(server)
+        return bool(is_tried) and self._reaches(server)
 
     def answers(self, server: Server) -> bool:
         """Tell whether an endpoint asks for a password over TLS; True, too, where there is no way from here.
@@ -38,14 +42,17 @@ class Route:
         now, host = time.monotonic(), server.host
         if not server.port or self._none_until.get(host, 0.0) > now:
             return True
-        if self._asks_password(server) or not _has_address(host):
+        if self._reaches(server) or not _has_address(host):
             self._silent_since.pop(server.service_id, None)
             return True
         if now - self._silent_since.setdefault(server.service_id, now) < _ANSWER_SECONDS:
             return False
         self._silent_since.pop(server.service_id)
-        self._none_until[host] = now + _TRUST_SECONDS
-        _log.warning("the endpoints on %s cannot be reached from here", host)
+        if host in self._reached:
+            _log.warning("the endpoint of service %s does not answer here", server.service_id)
+        else:
+            self._none_until[host] = now + _TRUST_SECONDS
+            _log.warning("the endpoints on %s cannot be reached from here", host)
         return True
 
     def has_name(self, server: Server) -> bool:
@@ -58,23 +65,34 @@ class Route:
             return True
         if _has_address(server.host):
             self._nameless_since.pop(server.service_id, None)
+            self._reached.add(domain)
             return True
         if now - self._nameless_since.setdefault(server.service_id, now) < _NAME_SECONDS:
             return False
         self._nameless_since.pop(server.service_id)
-        self._none_until[domain] = now + _NAMELESS_SECONDS
-        _log.warning("the names of endpoints in %s have no addresses here", domain)
+        if domain in self._reached:
+            _log.warning("the name %s has no address here", server.host)
+        else:
+            self._none_until[domain] = now + _NAMELESS_SECONDS
+            _log.warning("the names of endpoints in %s have no addresses here", domain)
         return True
 
-    def _asks_password(self, server: Server) -> bool:
-        try:
-            psycopg.connect(
-                host=server.host, port=server.port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="require",
-                gssencmode="disable", passfile="/nonexistent", connect_timeout=3, application_name="ramet",
-            ).close()  # fmt: skip
-        except psycopg.OperationalError as error:
-            return "no password supplied" in str(error)
-        return False
+    def _reaches(self, server: Server) -> bool:
+        found = _asks_password(server)
+        if found:
+            self._reached.add(server.host)
+        return found
+
+
+def _asks_password(server: Server) -> bool:
+    try:
+        psycopg.connect(
+            host=server.host, port=server.port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="require",
+            gssencmode="disable", passfile="/nonexistent", connect_timeout=3, application_name="ramet",
+        ).close()  # fmt: skip
+    except psycopg.OperationalError as error:
+        return "no password supplied" in str(error)
+    return False
 
 
 def _has_address(host: str) -> bool:
