@@ -22,7 +22,7 @@ PROCEDURES = [*all_procedures(_TOOLS, timedelta(days=7)), Move(_TOOLS).procedure
 
 def test_every_name_has_a_spec_a_state_and_a_procedure() -> None:
     assert list(SPECS) == list(ProcedureName) == list(STATES)
-    assert {procedure.name for procedure in PROCEDURES} == set(ProcedureName)
+    assert sorted(procedure.name for procedure in PROCEDURES) == sorted(ProcedureName)
 
 
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.name)

@@ -80,33 +80,6 @@ def test_a_server_that_serves_gets_its_size_back_when_a_resize_fails(world: Worl
     assert servers.left == SLOW - 1  # the rest is not waited for
 
 
-def test_a_server_of_the_new_size_that_cannot_be_opened_is_started_again_with_the_old_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: Server) -> None:
-        raise Failed("NO_CERTIFICATE", "The certificate cannot be read")
-
-    started: list[Size] = []
-    start = world.backend.servers.start
-
-    def noting(server: Server, *, clients: bool = False, first: bool = False) -> None:
-        if not world.backend.volumes[server.service_id].running:
-            started.append(server.size)
-        start(server, clients=clients, first=first)
-
-    service = world.create()
-    monkeypatch.setattr(world.backend.servers, "start", noting)
-    with monkeypatch.context() as broken:
-        broken.setattr(world.backend.servers, "open", refuse)
-        resize_service(world.plane, world.project.id, service.id, "1000", "4")
-        world.worker.run_until_idle()
-    world.health.inspect()
-    world.worker.run_until_idle()
-    after = get_service(world.plane, world.project.id, service.id)
-    assert (status_of(after), after.size) == (Status.READY, service.size)
-    assert started == [Size(1000, 4), service.size]
-
-
 def test_a_service_whose_removal_takes_longer_than_the_attempts_is_deleted(world: World) -> None:
     servers = world.backend.servers = SlowServers(world.backend)
     service = world.create()

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.replicas import stop_replicas, submit_restarts
-from ramet.procedures.servers import Steps, await_settled, boot, finish
+from ramet.procedures.servers import Steps, await_settled, boot, finish, stop_unopened
 from ramet.procedures.state import Interrupting, Restartable
 from ramet.store import services
 
@@ -35,15 +35,8 @@ class Stop(Steps):
         finish(tx, work, down_reason=f"It could not be paused: {error}")
 
 
-class Restart(Steps):
-    """The steps of `restart`, by which the observer brings a crashed server back."""
-
-    name = ProcedureName.RESTART
-
-    def stop(self, work: Work[Any]) -> Outcome:
-        """Stop the server: a step of those that change what it can only start with."""
-        self.tools.backend.servers.stop(self.tools.server(work))
-        return Next("boot")
+class Starting(Steps):
+    """The steps by which a server is started, open to its clients."""
 
     def boot(self, work: Work[Restartable]) -> Outcome:
         return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
@@ -60,7 +53,25 @@ class Restart(Steps):
         finish(tx, work, paused=False, down_reason=error)
 
 
-class Start(Restart):
+class Restart(Starting):
+    """The steps of `restart`, by which the observer brings a crashed server back."""
+
+    name = ProcedureName.RESTART
+
+
+class Change(Starting):
+    """The steps of a change of what a server can only start with: it is stopped, and started with that."""
+
+    def stop(self, work: Work[Any]) -> Outcome:
+        self.tools.backend.servers.stop(self.tools.server(work))
+        return Next("boot")
+
+    def undo_boot(self, work: Work[Any]) -> None:
+        """Stop a server that was started with what is not recorded any more when this has failed."""
+        stop_unopened(self.tools, work, self.tools.server(work))
+
+
+class Start(Starting):
     """The steps of `start`."""
 
     name = ProcedureName.START

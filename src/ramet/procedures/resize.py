@@ -4,15 +4,15 @@ step     leaves behind or does                                            undo
 settle   waits for forks that copy from it, then records the new size     -
 apply    limits and settings that can change while it serves              those of before
 stop     if some cannot: the server is down for a short time              -
-boot     a server of the new size, of a paused service too                -
-open     READY again                                                      the server is stopped
+boot     a server of the new size, of a paused service too                the server is stopped
+open     READY again                                                      -
 
 A client that resizes a paused service waits for READY (docs/compatibility.md, rule 26), so the service is resumed with
 its new size: docs/decisions/0018-resize-of-a-paused-service.md.
 
 If it fails, the old size is recorded again. A server that still serves gets that back at once; the observer restarts
-one that is down with that. A server of the new size that cannot be opened is stopped: while it runs, it may be unable
-to take the old size.
+one that is down with that. A server that was started with the new size is stopped: while it runs, it may be unable to
+take the old size.
 """
 
 from dataclasses import replace
@@ -21,19 +21,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.backends.interface.servers import RESIZE_UNDER_WAY
-from ramet.backends.interface.values import Server
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.operations.procedure import Done, Next, Outcome, Work
-from ramet.procedures.lifecycle import Restart
+from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import await_settled, finish, stop_unopened, waits_while
+from ramet.procedures.servers import await_settled, finish, waits_while
 from ramet.procedures.state import ResizeState, Restartable, StoredSize
 from ramet.store import services
 
 
-class Resize(Restart):
+class Resize(Change):
     """The steps of `resize`."""
 
     name = ProcedureName.RESIZE
@@ -54,14 +53,12 @@ class Resize(Restart):
     def undo_apply(self, work: Work[ResizeState]) -> None:
         if self.tools.service(work.subject).paused:
             return
+        before = replace(self.tools.server(work), size=Size(*work.state.before))
         try:
-            self.tools.backend.servers.resize(self._before(work))
+            self.tools.backend.servers.resize(before)
         except Unavailable as error:
             if error.code != RESIZE_UNDER_WAY:  # the rest follows by itself
                 raise
-
-    def undo_open(self, work: Work[ResizeState]) -> None:
-        stop_unopened(self.tools, work, self._before(work))
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         before = services.get_service(tx, work.subject)
@@ -72,9 +69,6 @@ class Resize(Restart):
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, paused=False, down_reason=f"It could not be resized: {error}")
         _record_size(tx, work, work.state.before)
-
-    def _before(self, work: Work[ResizeState]) -> Server:
-        return replace(self.tools.server(work), size=Size(*work.state.before))
 
 
 def _record_size(tx: sa.Connection, work: Work[Any], size: StoredSize) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import wraps
@@ -12,6 +11,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.servers import SERVER_KILLED
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
@@ -218,10 +218,13 @@ def start_again(tools: Tools, server: Server) -> None:
 
 
 def stop_unopened(tools: Tools, work: Work[Any], server: Server) -> None:
-    """Stop a server that could not be opened. One that is down is started again, open to its clients."""
+    """Stop a server that could not be opened. The observer starts it again, open to its clients."""
     if is_claimed(tools, work):
-        with suppress(Failed):  # what cannot be started does not run
+        try:
             tools.backend.servers.stop(server)
+        except (Failed, Unavailable) as error:  # one that crashed is started to be stopped cleanly
+            if isinstance(error, Unavailable) and error.code != SERVER_KILLED:
+                raise
 
 
 def retry_if_server_killed(

@@ -5,7 +5,7 @@ settle   waits for forks that copy from it, then records the new host      -
 apply    certificates for the new host and those of before; the server     -
          serves on, unless it has to listen elsewhere
 stop     its replicas, and the server: it is down for a short time         -
-boot     a server that listens where the new host is                       -
+boot     a server that listens where the new host is                       the server is stopped
 open     READY again, with its pooler; its replicas are started then       -
 
 A paused service gets its certificate when it is resumed; of one that is asleep the endpoint is moved, and it sleeps on.
@@ -21,14 +21,14 @@ from ramet.model.address import earlier_hosts_after, with_earlier_hosts, with_wa
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.operations.procedure import Done, Next, Outcome, Work
-from ramet.procedures.lifecycle import Restart
+from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import direct_clients, servers_of_set, stop_replicas, submit_restarts
 from ramet.procedures.servers import await_settled, finish
 from ramet.procedures.state import AddressState, Restartable
 from ramet.store import replica_sets, services
 
 
-class SetAddress(Restart):
+class SetAddress(Change):
     """The steps of `set_address`."""
 
     name = ProcedureName.SET_ADDRESS

@@ -4,7 +4,7 @@ step     leaves behind or does                                                  
 settle   waits for forks that copy from it, then records the new settings            -
 apply    those that can change while it serves, and while its replicas do            those of before
 stop     if the others may: the server is down for a short time                      -
-boot     a server with the new settings                                              -
+boot     a server with the new settings                                              the server is stopped
 open     READY again
 
 Without the permission to restart, what needs it waits for the next start. If it fails, the settings of before are
@@ -21,7 +21,7 @@ from ramet.errors import Error, Failed, Unavailable
 from ramet.model.parameters import with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
-from ramet.procedures.lifecycle import Restart
+from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import servers_of_replicas
 from ramet.procedures.servers import await_settled, finish
 from ramet.procedures.state import ParametersState
@@ -30,7 +30,7 @@ from ramet.store import services
 _WHILE_SERVING = ("settle", "apply")
 
 
-class SetParameters(Restart):
+class SetParameters(Change):
     """The steps of `set_parameters`."""
 
     name = ProcedureName.SET_PARAMETERS

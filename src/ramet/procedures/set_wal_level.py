@@ -3,30 +3,31 @@
 step     leaves behind or does                                            undo
 settle   waits for forks that copy from it, then records the new level    -
 stop     its replicas, and the server: it is down for a short time        -
-boot     a server of the new level, of a paused service too               -
+boot     a server of the new level, of a paused service too               the server is stopped unless it was ready
 open     the admin may replicate, or may not any more; READY again        -
 
 PostgreSQL does not start with `replica` while there are logical slots. They are looked for after the stop, when
-no client can make one any more. If the change fails, the old level is recorded again, and the observer restarts the
-server.
+no client can make one any more. If the change fails before the server is ready, the old level is recorded again, and
+the observer restarts the server with that. Afterwards the new level stays: clients may have made slots that need it.
 """
 
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ramet.errors import Failed
 from ramet.model.procedures import ProcedureName
 from ramet.model.wal_level import WalLevel, with_wal_level
 from ramet.operations.procedure import Next, Outcome, Work
-from ramet.procedures.lifecycle import Restart
+from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import stop_replicas, submit_restarts
 from ramet.procedures.servers import await_settled, finish
 from ramet.procedures.state import Restartable, WalLevelState
 from ramet.store import services
 
 
-class SetWalLevel(Restart):
+class SetWalLevel(Change):
     """The steps of `set_wal_level`."""
 
     name = ProcedureName.SET_WAL_LEVEL
@@ -46,6 +47,15 @@ class SetWalLevel(Restart):
                 raise Failed("REPLICATION_SLOTS_EXIST", f"It has the replication slots {', '.join(names)}")
         return Next("boot")
 
+    def boot(self, work: Work[Any]) -> Outcome:
+        outcome = super().boot(work)
+        is_ready = isinstance(outcome, Next) and outcome.step == "open"
+        return Next("open", replace(work.state, is_in_force=True)) if is_ready else outcome
+
+    def undo_boot(self, work: Work[WalLevelState]) -> None:
+        if not work.state.is_in_force:
+            super().undo_boot(work)
+
     def open(self, work: Work[Restartable]) -> Outcome:
         self.tools.backend.replication.permit(self.tools.server(work))
         return super().open(work)
@@ -55,8 +65,9 @@ class SetWalLevel(Restart):
         submit_restarts(tx, work.subject)
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        finish(tx, work, paused=False, down_reason=f"Its wal_level could not be changed: {error}")
-        _record(tx, work, work.state.before)
+        finish(tx, work, paused=False, down_reason=f"The change of its wal_level failed: {error}")
+        if not work.state.is_in_force:
+            _record(tx, work, work.state.before)
 
 
 def _record(tx: sa.Connection, work: Work[WalLevelState], level: WalLevel) -> None:

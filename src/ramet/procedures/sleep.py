@@ -5,11 +5,12 @@ sleep      settle   waits for forks that copy from it                           
                     endpoint accepts clients, which wait. READY for clients
 set_sleep  settle   waits for forks that copy from it                           -
            stop     the server and its endpoint: it is down for a short time    -
-           boot     the server, which listens on another port                   -
+           boot     the server, which listens on another port                   (stop)
            open     the endpoint at the same address as before; READY again     -
 
 A client wakes a service by `start`. Whether one is connected is asked in the same moment in which the endpoint
-begins to let clients wait, so none is turned away. If a service cannot be stopped, its clients are passed on again.
+begins to let clients wait, so none is turned away. If a service cannot be stopped, its clients are passed on again. If
+`set_sleep` fails, the observer restarts the server where it listened before.
 """
 
 from dataclasses import replace as with_values
@@ -20,7 +21,7 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
-from ramet.procedures.lifecycle import Restart
+from ramet.procedures.lifecycle import Change
 from ramet.procedures.servers import Steps, await_settled, finish
 from ramet.procedures.state import Interrupting, SetSleepState
 from ramet.store import services
@@ -46,7 +47,7 @@ class Sleep(Steps):
         finish(tx, work, down_reason=f"It could not fall asleep: {error}")
 
 
-class SetSleep(Restart):
+class SetSleep(Change):
     """The steps of `set_sleep`. The row has the new values already."""
 
     name = ProcedureName.SET_SLEEP

@@ -263,10 +263,11 @@ class AddressState(Interrupting, frozen=True, kw_only=True):
 
 
 class WalLevelState(Interrupting, frozen=True, kw_only=True):
-    """The wal_level before and after."""
+    """The wal_level before and after; `is_in_force` when the server has been ready with the one after."""
 
     before: WalLevel
     after: WalLevel
+    is_in_force: bool = False
 
 
 class StandbysState(Interrupting, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
 from ramet.model.passwords import Secret
 
-RESIZE_UNDER_WAY, SERVER_ENDING = "RESIZE_UNDER_WAY", "SERVER_ENDING"
+RESIZE_UNDER_WAY, SERVER_ENDING, SERVER_KILLED = "RESIZE_UNDER_WAY", "SERVER_ENDING", "SERVER_KILLED"
 
 
 class Servers(Protocol):
@@ -26,8 +26,8 @@ class Servers(Protocol):
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server for at most `timeout_seconds`.
 
-        When it died it raises, with its log: Failed when it gave up, Unavailable when it was killed and may be started
-        again.
+        When it died it raises, with its log: Failed when it gave up, Unavailable with SERVER_KILLED when it was killed
+        and may be started again.
         """
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool) -> dict[str, Any]:
