@@ -9,7 +9,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, securing, session_settings
 from ramet.backends.local.sql.connections import value
 from ramet.errors import Failed
 from ramet.model.passwords import new_password, scram_verifier
@@ -88,6 +88,39 @@ def test_other_prepared_transactions_are_kept_unless_the_fork_is_neutralized(
     assert left(instances, server) == ["kept in postgres", "kept in tsdb"]
     assert instances.secure(server, is_new=False, neutralize=True)["prepared_transactions_rolled_back"] == 2
     assert not left(instances, server)
+
+
+def test_a_prepared_transaction_is_rolled_back_that_keeps_what_a_fork_has_to_change(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(session_settings._OURS, "lock_timeout", "200ms")
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        platform.execute("ALTER DATABASE tsdb CONNECTION LIMIT 0")
+    prepare(instances, server, "granted", "GRANT CREATE ON DATABASE tsdb TO tsdbadmin")
+    found = instances.secure(server, is_new=False, neutralize=False)
+    assert (found["prepared_transactions"], found["settings_removed"]) == (
+        ["postgres: granted"],
+        ["connection_limit=0"],
+    )
+    assert found["prepared_transactions_rolled_back"] == 1
+    assert not left(instances, server)
+
+
+def test_a_service_that_has_moved_loses_only_the_prepared_transactions_that_keep_its_logins(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(session_settings._OURS, "lock_timeout", "200ms")
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        platform.execute("CREATE ROLE ramet_login_dev LOGIN")
+    prepare(instances, server, "kept", "CREATE TABLE public.made (id int)")
+    prepare(instances, server, "login", "ALTER ROLE ramet_login_dev PASSWORD 'x'")
+    securing.secure_moved(instances.paths(server.service_id), server)
+    assert left(instances, server) == ["kept"]
+    with connections.connect(instances.paths(server.service_id)) as platform:
+        logs_in = value(platform, "SELECT rolcanlogin FROM pg_roles WHERE rolname = 'ramet_login_dev'")
+        platform.execute("ROLLBACK PREPARED 'kept'")
+        platform.execute("DROP ROLE ramet_login_dev")
+    assert logs_in is False
 
 
 def test_prepared_transactions_of_a_closed_database_are_rolled_back_too(instances: Instances, server: Server) -> None:
