@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -15,6 +16,7 @@ from ramet.control.replication import set_wal_level
 from ramet.control.services import (
     delete_service,
     list_services,
+    optimize_service,
     set_environment,
     stop_service,
     update_password,
@@ -23,12 +25,15 @@ from ramet.control.sleep import set_sleep, submit_sleep
 from ramet.errors import Invalid, WrongState
 from ramet.ids import new_id
 from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.wal_level import WalLevel, wal_level_of
+from ramet.operations.procedure import Wait, Work
 from ramet.operations.worker import Worker
 from ramet.procedures.servers import server_of
+from ramet.procedures.state import RestoreState
 from ramet.restores import verbs
 from ramet.restores.verbs import RestoreRequest
 from ramet.store import services, snapshots
@@ -240,6 +245,26 @@ def test_the_pooler_stays(world: World, shop: Service) -> None:
     found = restore(world, shop, RestoreRequest(target_time=now(world)))
     assert seen(world, shop.id).pooler_port == world.backend.volume(shop.id).pooler_port == port is not None
     assert seen(world, str(found.previous_service_id)).pooler_port is None
+
+
+@pytest.mark.parametrize("hours", [1, 20])
+def test_a_restore_waits_for_what_is_under_way_as_long_as_that_takes(world: World, shop: Service, hours: int) -> None:
+    optimize_service(world.plane, world.project.id, shop.id)
+    state = RestoreState(
+        parent_id=shop.id, strategy=ForkStrategy.NOW, quiet=False, verb="restore", keeps_roles=True, copy_id="copy",
+        snapshot_id="snapshot", previous_id="previous", pg_major=shop.pg_major,
+    )  # fmt: skip
+    (claim,) = (one.steps["claim"] for one in world.procedures if one.name == "restore")
+
+    def progress_after(waited: timedelta) -> str:
+        begun = world.plane.clock() - waited
+        waiting = claim(Work("operation", "restore", shop.id, "claim", state, 1, begun, begun))
+        assert isinstance(waiting, Wait)
+        return waiting.progress
+
+    waited = timedelta(hours=hours)
+    assert progress_after(waited).startswith(f"service {shop.id} is OPTIMIZING for {hours * 60} min")
+    assert progress_after(waited) != progress_after(waited + timedelta(minutes=1))
 
 
 STEPS = ["capture", "recover", "boot", "claim", "settle", "stop", "set_aside", "take_over", "serve"]

@@ -47,6 +47,7 @@ from ramet.procedures.replicas import stop_replicas, submit_for_set
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Steps,
+    await_others,
     await_settled,
     boot,
     finish,
@@ -128,7 +129,8 @@ class RestoreInPlace(Steps):
         """Claim the service, unless something has made that impossible since the restore was accepted."""
         service = self.tools.service(work.subject)
         if _check(service, work.state):
-            return Wait(_PAUSE_SECONDS, f"service {service.id} is {status_of(service)}")
+            busy = f"service {service.id} is {status_of(service)}"
+            return Wait(_PAUSE_SECONDS, busy) if service.activity is None else await_others(self.tools, work, busy)
 
         def record(tx: sa.Connection) -> None:
             current = services.get_service(tx, work.subject, lock=True)
