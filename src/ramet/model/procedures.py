@@ -386,7 +386,9 @@ _SPECS = (
 )
 # A stored name may be one that a later release knows: so the keys are plain strings.
 SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _SPECS}
-# Steps that take a thread until all data of a service is copied, where volumes share no blocks.
+# Steps that take a thread until all data of a service is copied, where volumes share no blocks. They may have to wait
+# for a thread; `upgrade.copy` does not, because its service is down until it is complete.
 COPYING_STEPS = frozenset({
-    "fork.capture", "try_upgrade.capture", "restore.capture", "create_replicas.replicate", "snapshot.take"
+    "fork.capture", "try_upgrade.capture", "restore.capture", "restore.close", "create_replicas.replicate",
+    "rebuild_replicas.replicate", "snapshot.take", "drill.capture"
 })  # fmt: skip

@@ -36,7 +36,7 @@ from ramet.telemetry import TRACE_KEY, trace_parent
 _log = logging.getLogger(__name__)
 _COMMIT_ATTEMPTS = 5
 _HOPELESS = (Failed, Invalid, Exhausted)
-GoesOn = Callable[[bool], bool]
+GoesOn = Callable[[Operation, bool], bool]
 Observe = Callable[[Operation, Operation, Event], None]
 _OVER = (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
 
@@ -55,7 +55,7 @@ class _Unreadable:
 class Runner:
     """Runs operations that `worker` has leased.
 
-    `goes_on` tells whether a thread may keep its operation, after a wait (True) or after progress (False).
+    `goes_on` tells whether a thread may keep its operation as it is now, after a wait (True) or after progress (False).
     `observe` gets each event that was recorded, with the operation before and after it.
     """
 
@@ -65,7 +65,7 @@ class Runner:
     lease_seconds: float
     observe: Observe = lambda _before, _after, _event: None
 
-    def run(self, operation: Operation, goes_on: GoesOn = lambda _waits: True) -> bool:
+    def run(self, operation: Operation, goes_on: GoesOn = lambda _after, _waits: True) -> bool:
         """Run an operation until it is over, has to wait, or its lease is lost.
 
         False when the result is not recorded because the store was unavailable too long: the lease may be released.
@@ -148,7 +148,7 @@ class Runner:
     ) -> Operation | None:
         """Record a transition; return the operation if this thread continues with it. Raises LeaseLost."""
         is_due = transition.after.status not in _OVER and transition.pause_seconds == 0
-        keeps = is_due and goes_on(transition.event is None)
+        keeps = is_due and goes_on(transition.after, transition.event is None)
         for attempt in range(1, _COMMIT_ATTEMPTS + 1):
             try:
                 return self._record(before, transition, changes, keeps)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ramet.errors import Unavailable
+from ramet.model.status import OperationStatus
 from ramet.operations.fifo import FifoListener, ring
 from ramet.operations.listener import Listener
 from ramet.operations.procedure import Procedure
@@ -161,7 +162,7 @@ class Worker:
             with self._lock:
                 self._free -= 1
                 self._held.add(operation.id)
-                if f"{operation.procedure}.{operation.step}" in self._known.long:
+                if self._is_long(operation):
                     self._long.add(operation.id)
             self._leased.put(operation)
         return bool(leased)
@@ -180,10 +181,20 @@ class Worker:
                         self._unrecorded.add(operation.id)
                 self._woken.set()
 
-    def _goes_on(self, waits: bool) -> bool:
+    def _goes_on(self, after: Operation, waits: bool) -> bool:
         with self._lock:
             crowded = self._free == 0
+            if not self._is_long(after):
+                self._long.discard(after.id)
+            elif after.id not in self._long:  # a short step comes before
+                if len(self._long) >= self._most_long:
+                    return False
+                self._long.add(after.id)
         return not self._stopping.is_set() and not (waits and crowded)
+
+    def _is_long(self, operation: Operation) -> bool:
+        is_running = operation.status is OperationStatus.RUNNING
+        return is_running and f"{operation.procedure}.{operation.step}" in self._known.long
 
     def _seconds_until_due(self) -> float | None:
         with self._store.read() as tx:
