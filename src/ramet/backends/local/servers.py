@@ -140,12 +140,19 @@ class LocalServers:
             self.instances.boot(server)
         if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
-                self.instances.close(server)
+                self._turn_away(server)
                 sessions.end_all(paths, _SESSIONS_SECONDS)
                 before()
         self.instances.await_end(server)
         if is_primary and not self._is_clean(server, paths):
             raise Unavailable("NOT_CLEANLY_STOPPED", f"The server of service {server.service_id} crashed as it stopped")
+
+    def _turn_away(self, server: Server) -> None:
+        """Turn clients away. After the restore of an older store the server may not listen where that says."""
+        try:
+            self.instances.close(server)
+        except Failed as error:
+            _log.warning("service %s is stopped, and may not have turned clients away: %s", server.service_id, error)
 
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too."""
