@@ -1,13 +1,14 @@
 """How many statements run at a time, which forms are refused, and who cancels what."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, cast
 
 import pytest
 
 from harness.waiting import BOUND_SECONDS
-from ramet.errors import Exhausted, WrongState
+from ramet.errors import Error, Exhausted, Unavailable, WrongState
 from ramet.workbench.running import Desk
+from ramet.workbench.statements import Complaint, StatementRefused
 
 
 class _Session:
@@ -40,6 +41,26 @@ def test_a_key_has_three_statements_at_a_time_a_project_four_and_all_have_eight(
     with ExitStack() as stack:
         for _ in range(3):
             begin("shop", "key 0")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unknown"),
+    [
+        (StatementRefused(Complaint("57014", "canceling statement due to user request")), False),
+        (StatementRefused(Complaint("57P01", "terminating connection due to administrator command")), True),
+        (StatementRefused(Complaint("", "server closed the connection unexpectedly")), True),
+        (Unavailable("STATEMENT_ABANDONED", "The statement did not end within 1 seconds"), True),
+        (WrongState("STATEMENT_CANCELLED", "The statement was cancelled before it began"), False),
+    ],
+)
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_statement_that_commits_may_have_committed_if_its_session_ended_before_the_answer(
+    error: Error, is_unknown: bool, commits: bool
+) -> None:
+    with suppress(type(error)), Desk().running("shop", "key", "form", once=commits) as running:
+        running.begin_in(cast("Any", _Session()))
+        raise error
+    assert running.may_have_committed is (is_unknown and commits)
 
 
 def test_of_those_who_cancel_a_statement_only_one_waits() -> None:

@@ -9,17 +9,23 @@ from dataclasses import dataclass, field
 import psycopg
 
 from ramet.control.slots import Slots
-from ramet.errors import Exhausted, WrongState
+from ramet.errors import Exhausted, Invalid, WrongState
+from ramet.workbench.statements import StatementRefused
 
 _MOST_OF_OWNER = 3
 _MOST_SPENT = 10_000
+_SESSION_ENDED = ("08", "57P")  # SQLSTATEs of a lost connection, and of a server that ends it
 
 
 @dataclass
 class Running:
-    """A statement that runs, or is about to; `commits` says whether it commits when it has succeeded."""
+    """A statement that runs, or is about to; `commits` says whether it commits when it has succeeded.
+
+    `may_have_committed`: its session has ended before PostgreSQL said what became of it.
+    """
 
     commits: bool = False
+    may_have_committed: bool = False
     session: psycopg.Connection | None = None
     is_cancelled: bool = False
     has_succeeded: bool = False
@@ -78,6 +84,9 @@ class Desk:
         try:
             yield run
             run.has_succeeded = True
+        except Exception as error:
+            run.may_have_committed = run.commits and run.session is not None and not _says_undone(error)
+            raise
         finally:
             run.ended.set()
             with self._lock:
@@ -110,3 +119,11 @@ class Desk:
             self._spent[name] = None
             while len(self._spent) > _MOST_SPENT:
                 self._spent.popitem(last=False)
+
+
+def _says_undone(error: Exception) -> bool:
+    """Tell whether an error says that a statement changed nothing, and not only that its session has ended."""
+    if isinstance(error, StatementRefused):
+        state = error.complaint.sqlstate
+        return bool(state) and not state.startswith(_SESSION_ENDED)
+    return isinstance(error, (Invalid, WrongState))

@@ -4,12 +4,13 @@ import html
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, cast
 
 import pytest
 
 from harness.waiting import eventually
+from ramet.errors import Unavailable
 from ramet.model.rights import Role
 from ramet.workbench.statements import Amount
 from tests.api.world import JsonObject, World
@@ -278,6 +279,24 @@ def test_a_statement_that_ends_before_it_is_cancelled_is_run_again_only_if_it_di
         page = admin.sql(shop, "SELECT 1", key=f"late {commits}", action="cancel").text
     assert said in page
     assert ("Run it again" in page) is not commits
+
+
+def test_a_cancelled_statement_whose_session_has_ended_may_have_committed(
+    sql: SqlWorld, admin: Browser, shop: JsonObject
+) -> None:
+    lost = Unavailable("STATEMENT_ABANDONED", "The statement did not end within 1 seconds")
+    with ExitStack() as ending:
+
+        class Session:
+            def cancel_safe(self, **_: object) -> None:
+                with suppress(Unavailable):
+                    ending.pop_all().__exit__(type(lost), lost, None)
+
+        owner, desk = sql.world.tenant, sql.console.context.desk
+        running = desk.running(owner.project.id, owner.key.public_key, "lost", once=True)
+        ending.enter_context(running).begin_in(cast("Any", Session()))
+        page = admin.sql(shop, "SELECT 1", key="lost", action="cancel").text
+    assert "It may have been committed" in page
 
 
 def test_a_statement_that_has_not_ended_yet_can_be_cancelled_again(

@@ -127,6 +127,8 @@ def _end_of(run: Running | None) -> str:
         return "The statement ended before it was cancelled, and its changes are committed."
     if run.has_succeeded:
         return "The statement ended before it was cancelled. Run it again to see its result."
+    if run.may_have_committed:
+        return "The statement was cancelled, and its session ended. It may have been committed: look what it did."
     return "The statement was cancelled."
 
 
