@@ -36,6 +36,9 @@ class Faults:
     reset_answer   the request has its effect, the connection is reset in the middle of the answer
     truncated      the request has its effect, the connection ends before the end of the answer
     delay          the request waits for `delay_seconds`
+
+    An answer of more than `longest_answer_bytes` ends there each time, as on a link over which more does not come
+    within the time-out of a request.
     """
 
     seed: int = 0
@@ -47,6 +50,7 @@ class Faults:
     delay_seconds: float = 0.2
     stale_listings: int = 0
     most_in_a_row: int = 2
+    longest_answer_bytes: int | None = None
 
 
 @dataclass
@@ -268,6 +272,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD" and status not in (204, 304):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        longest = self.store.faults.longest_answer_bytes
+        if longest is not None and len(body) > longest:
+            self.wfile.write(body[:longest])
+            self.wfile.flush()
+            self.close_connection = True
+            return
         if fault in ("reset_answer", "truncated"):
             self.wfile.write(body[: len(body) // 2])
             self.wfile.flush()

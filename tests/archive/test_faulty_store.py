@@ -96,6 +96,16 @@ def test_a_base_backup_and_wal_arrive_whole_in_spite_of_faults(
     assert content(tmp_path / "restored") == content(tree)
 
 
+def test_an_object_that_does_not_come_within_the_time_of_one_request_is_read(
+    bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_READ_BYTES", 1024 * 1024)
+    whole = os.urandom(9_500_000)
+    bucket.write("large", whole)
+    with faulty_store(s3_endpoint, Faults(longest_answer_bytes=2 * 1024 * 1024)) as store:
+        assert b"".join(through(store, bucket, monkeypatch).stream("large")) == whole
+
+
 def test_a_listing_may_come_late(bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with faulty_store(s3_endpoint, Faults(stale_listings=2)) as store:
         late = through(store, bucket, monkeypatch)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ramet.archive import object_store
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.errors import Invalid, Unavailable
 
@@ -44,6 +45,18 @@ def test_a_large_object_is_written_in_parts_and_appears_at_the_end(bucket: Bucke
             writer.write(piece)
         assert bucket.size_bytes("large") is None
     assert b"".join(bucket.stream("large")) == piece * 40
+
+
+def test_an_object_that_is_written_again_while_it_is_read_is_not_mixed(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_READ_BYTES", object_store._PIECE_BYTES)
+    bucket.write("a", b"x" * 3 * object_store._PIECE_BYTES)
+    pieces = bucket.stream("a")
+    assert set(next(pieces)) == set(b"x")
+    bucket.write("a", b"y" * 4 * object_store._PIECE_BYTES)
+    with pytest.raises(Unavailable, match="was written again while it was read"):
+        next(pieces)
 
 
 def test_a_writer_that_fails_leaves_no_object(bucket: Bucket) -> None:

@@ -45,6 +45,8 @@ _LISTING_CLIENT = {**_CLIENT, "timeout": "15s"}
 _LISTING_RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
 _LISTING_SECONDS = 10.0
 _PART_BYTES = 16 * 1024 * 1024
+_READ_BYTES = 16 * 1024 * 1024  # of a large object by one request
+_PIECE_BYTES = 1024 * 1024
 _CONCURRENT_PARTS = 2
 _LISTINGS = 5
 _Listing = TypeVar("_Listing")
@@ -85,10 +87,32 @@ class Bucket:
         return None if found is None else found[0]
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """Return the content of an object in pieces. Raises FileNotFoundError when there is no such object."""
+        """Return the content of an object in pieces. Raises FileNotFoundError when there is no such object.
+
+        The time-out of a request includes its whole answer, so a large object is read by many requests.
+        """
         with self._named(key):
-            for piece in obstore.get(self._store, key).stream(min_chunk_size=1024 * 1024):
-                yield bytes(piece)
+            found, done_bytes = obstore.get(self._store, key), 0
+            size_bytes, e_tag = found.meta["size"], found.meta["e_tag"]
+            while True:
+                end = min(done_bytes + _READ_BYTES, size_bytes)
+                for piece in found.stream(min_chunk_size=_PIECE_BYTES):
+                    done_bytes += len(piece)
+                    yield bytes(piece)
+                    if done_bytes >= end:
+                        break
+                if done_bytes >= size_bytes:
+                    return
+                found = self._next_range(key, done_bytes, min(done_bytes + _READ_BYTES, size_bytes), e_tag)
+
+    def _next_range(self, key: str, begin: int, end: int, e_tag: str | None) -> Any:
+        """Ask for a part of an object. Raises Unavailable when it has another ETag than before."""
+        wanted: Any = {"range": (begin, end), "if_match": e_tag}
+        try:
+            return obstore.get(self._store, key, options=wanted)
+        except PreconditionError as error:
+            changed = f"{key} in the archive {self.url} was written again while it was read"
+            raise Unavailable("ARCHIVE_UNAVAILABLE", changed) from error
 
     def size_bytes(self, key: str) -> int | None:
         """Return the size of an object, or None when there is no such object."""
