@@ -75,6 +75,34 @@ def test_the_first_segment_of_an_archive_is_closed_at_once_and_none_where_nothin
     assert not Watch([], Seen(AT, 500, "699:699:")).wants_switch()
 
 
+@pytest.mark.parametrize(("commits_every", "most"), [(1, 80), (720, 2)])
+def test_a_segment_is_closed_once_a_minute_at_most_while_nothing_is_archived(commits_every: int, most: int) -> None:
+    watch, lsn, switches = Watch(), 3 * SEGMENT_BYTES, 0
+    for number in range(720):  # each five seconds of an hour
+        lsn += 100
+        watch.add(Seen(AT + number * timedelta(seconds=5), lsn, str(number // commits_every)))
+        if watch.wants_switch():
+            lsn = (lsn // SEGMENT_BYTES + 1) * SEGMENT_BYTES
+            switches += 1
+    assert 1 <= switches <= most
+
+
+def test_a_segment_that_was_closed_and_not_sent_yet_is_no_reason_to_close_the_next_one() -> None:
+    watch = Watch([Seen(AT, 1000, "700:700:")], Seen(AT, 500, "699:699:"))
+    watch.add(Seen(AT + timedelta(seconds=50), SEGMENT_BYTES + 1000, "701:701:"))
+    assert not watch.wants_switch()
+
+
+@pytest.mark.parametrize(("needed_lsn", "wants"), [(1000, False), (SEGMENT_BYTES + 1, True)])
+def test_a_segment_in_which_nothing_was_committed_is_closed_for_a_base_backup_alone(
+    needed_lsn: int, wants: bool
+) -> None:
+    watch = Watch([Seen(AT, 1000, "700:700:")])
+    for seconds in (5, 51):
+        watch.add(Seen(AT + timedelta(seconds=seconds), SEGMENT_BYTES + 1000, "700:700:"))
+    assert watch.wants_switch(needed_lsn) is wants
+
+
 def test_after_a_switch_no_wal_of_the_new_segment_is_waited_for(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     with connections.connect(paths_of(backend, parent)) as connection:

@@ -48,6 +48,7 @@ from ramet.backends.local.wal.segment import segment_named
 from ramet.errors import Error, Failed
 from ramet.machine.secret_files import kept_secret
 from ramet.model.gaps import Gap
+from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _UPLOAD = "base-backup"
@@ -99,7 +100,8 @@ class LocalArchive:
         if seen is not None:
             watch.add(seen)
         progress = shipping.ship(paths, WalArchive(bucket, server.archive_name), timeout_seconds)
-        if seen is not None and watch.wants_switch():
+        needed_lsn = 0 if bases.newest is None else lsn_number(bases.newest.end_lsn)
+        if seen is not None and watch.wants_switch(needed_lsn):
             shipping.switch_segment(paths)
         checked = read_progress(paths, CheckProgress)
         problem = self._back_up(server, bucket, bases, progress, checked)

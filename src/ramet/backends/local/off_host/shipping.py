@@ -65,20 +65,35 @@ class Watch:
             self.archived = self.waiting.pop(0)
         return None if self.archived is None else self.archived.at
 
-    def wants_switch(self) -> bool:
-        """Tell whether what was committed has waited long enough for the end of its segment to be switched early."""
-        return bool(self.waiting) and (
-            self.archived is None or self.waiting[-1].at - self.waiting[0].at > _QUIET_SEGMENT
-        )
+    def wants_switch(self, needed_lsn: int = 0) -> bool:
+        """Tell whether what is in the current segment has waited long enough for that to be closed early.
+
+        What is in a segment that is closed only waits to be sent. While no transaction has ended since then, there is
+        nothing to wait for, unless a base backup needs WAL up to an LSN. The first segment is closed at once.
+        """
+        if not self.waiting:
+            return False
+        newest, known = self.waiting[-1], self.archived
+        begin = newest.lsn - newest.lsn % SEGMENT_BYTES
+        for seen in self.waiting:
+            is_open = (seen.timeline, seen.lsn) > (newest.timeline, begin)
+            if is_open and (begin < needed_lsn or not _none_has_ended(known, seen)):
+                return known is None or newest.at - seen.at > _QUIET_SEGMENT
+            known = seen
+        return False
 
     def _is_archived(self, seen: Seen, last: Segment | None, base_timeline: int) -> bool:
         """Tell whether it is archived: its WAL is, or no transaction has ended since a state that is."""
         if seen.timeline > base_timeline:
             return False
-        before = self.archived
-        if before is not None and (before.timeline, before.transactions) == (seen.timeline, seen.transactions):
+        if _none_has_ended(self.archived, seen):
             return True
         return last is not None and (seen.timeline, seen.lsn) <= (last.timeline, last.end)
+
+
+def _none_has_ended(before: Seen | None, seen: Seen) -> bool:
+    """Tell whether no transaction has ended between two states."""
+    return before is not None and (before.timeline, before.transactions) == (seen.timeline, seen.transactions)
 
 
 def see(paths: ServicePaths) -> Seen | None:
