@@ -102,6 +102,31 @@ def test_the_times_between_the_end_of_the_archive_and_the_recovery_are_a_gap(
             fork_service(new.plane, world.project.id, service.id, ForkRequest(ForkStrategy.PITR, target_time=target))
 
 
+@pytest.mark.parametrize("has_later_commit", [True, False])
+def test_a_recovery_to_a_time_that_the_archive_does_not_reach_says_where_it_ends(
+    world: World, new: World, secrets: Path, has_later_commit: bool
+) -> None:
+    shop = world.create("shop")
+    archive(world, shop.id)
+    world.backend.commit(shop.id, "archived")
+    last = world.backend.volumes[shop.id].rows[-1].committed_at
+    target = utc_now()
+    if has_later_commit:
+        world.backend.commit(shop.id, "later")
+    archive(world, shop.id)
+    lost = collect(world.store, secrets, utc_now())
+    ids = submit_recoveries(new.plane, list(lost.projects), list(lost.keys), lost.services, lost.secrets, target)
+    new.worker.run_until_idle()
+    (gap,) = services.get_service(new.plane, world.project.id, shop.id).archive_gaps
+    (ended,) = progress_of(new.store, ids)
+    if has_later_commit:
+        assert (gap.begins_at, ended.unread) == (target, "")
+    else:
+        assert gap.begins_at == last - timedelta(microseconds=1)
+        assert f"has no commit after {rfc3339(last)}" in ended.unread
+    assert ended.status == "READY"
+
+
 def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, lost: Content) -> None:
     recover(new, lost)
     assert new.projects.authenticate(world.key.public_key, world.secret).project_id == world.project.id

@@ -15,6 +15,7 @@ Roles and passwords stay as they are, and nothing is neutralized: the service ta
 The first snapshot, of which the next base backup is uploaded, and the read replica sets follow in the last transaction.
 """
 
+import dataclasses
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -23,7 +24,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.values import Source
+from ramet.backends.interface.values import Capture, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.fork_report import CaptureFacts
 from ramet.model.gaps import Gap
@@ -80,7 +81,7 @@ class Recover(Creation):
         captured = self.tools.backend.restore.capture(self.tools.server(work), self._source(work))
         if captured is None:
             return Wait(0.2, "what was fetched cannot be read now")
-        return Next("recover", replace(work.state, capture=captured))
+        return Next("recover", replace(work.state, capture=_noted(captured, work.state.target)))
 
     def recover(self, work: Work[RecoverState]) -> Outcome:
         return _or_again_after_reboot(work, lambda: recover(self.tools, work, self.tools.server(work)))
@@ -123,14 +124,37 @@ class Recover(Creation):
         return Source(self.tools.server(work), target=work.state.target, base_backup_id=work.state.base_backup_id)
 
 
+def _noted(captured: Capture, target: datetime | None) -> Capture:
+    """Return what was captured, with a note where the archive may end before the time that was asked for."""
+    last = _last_known(captured, target)
+    if target is None or last is None or last >= target:
+        return captured
+    download = captured.facts.get("archive") or {}
+    ends = (
+        f"The archive has no commit after {rfc3339(last)}: whether the lost service had one until {rfc3339(target)} is"
+        " not known"
+    )
+    notes = ". ".join(filter(None, (ends, download.get("unread"))))
+    return dataclasses.replace(captured, facts=captured.facts | {"archive": {**download, "unread": notes}})
+
+
 def _lost(state: RecoverState, until: datetime) -> list[Gap]:
     """Return the times before the recovery at which the lost service may have had what the archive does not have."""
-    facts = msgspec.convert(state.captured().facts, CaptureFacts)
+    begins_at = _last_known(state.captured(), state.target)
+    # At the time of the last commit itself the archive does not say whether another one was lost.
+    if begins_at is not None and begins_at != state.target:
+        begins_at -= _MICROSECOND
+    return [] if begins_at is None else [Gap(begins_at, until, "the service was lost, and recovered to the beginning")]
+
+
+def _last_known(captured: Capture, target: datetime | None) -> datetime | None:
+    """Return until when the archive has all: a target that has a commit after it, else the last commit."""
+    facts = msgspec.convert(captured.facts, CaptureFacts)
+    if target is not None and (facts.cut is None or facts.cut.first_excluded is not None):
+        return target
     last = None if facts.cut is None else facts.cut.last_included
     since = facts.base_time if last is None else last.time
-    # At the time of the last commit itself the archive does not say whether another one was lost.
-    begins_at = state.target or (None if since is None else parse_timestamp("time", since) - _MICROSECOND)
-    return [] if begins_at is None else [Gap(begins_at, until, "the service was lost, and recovered to the beginning")]
+    return None if since is None else parse_timestamp("time", since)
 
 
 def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]) -> _Outcome | Next:

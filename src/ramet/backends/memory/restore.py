@@ -47,6 +47,8 @@ class MemoryRestore(MemoryPart):
         facts: dict[str, Any] = {"rows": len(rows), "timeline": 1, "end_lsn": _lsn(len(rows))}
         if rows:
             facts["base_time"] = rfc3339(rows[-1].committed_at)
+        if source.target is not None and fetched is not None:
+            facts["cut"] = {"last_included": _mark(rows[-1:]), "first_excluded": _mark(fetched[len(rows) :])}
         return Capture(source.target, facts | {"archive": _downloaded(source, rows)})
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
@@ -112,6 +114,11 @@ class MemoryRestore(MemoryPart):
         """Return the size of the rows committed since a snapshot."""
         volume = self._memory.volume(server.service_id)
         return (len(volume.rows) - snapshot.next_xid) * ROW_BYTES if volume.running else None
+
+
+def _mark(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """Return the end of the first of some transactions, as a report has it; None of none."""
+    return {"xid": 1, "lsn": _lsn(1), "time": rfc3339(rows[0].committed_at)} if rows else None
 
 
 def _downloaded(source: Source, rows: Sequence[Row]) -> dict[str, Any]:
