@@ -26,7 +26,7 @@ from ramet.backends.local.off_host.archive import LocalArchive
 from ramet.backends.local.off_host.progress import BaseProgress, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import Segment
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
 from tests.backends.local.hosts import new_server
@@ -220,38 +220,6 @@ def test_a_long_upload_does_not_hold_up_other_jobs(
     assert jobs.run(paths_of(backend, parent), "analyze", lambda: "done", BOUND_SECONDS) == "done"
     goes_on.set()
     eventually(lambda: maintain(archive, parent).base_taken_at is not None)
-
-
-def test_a_base_backup_continues_after_a_restart_with_the_same_snapshot(
-    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append(backend, parent, 1)
-    snapshot(backend, parent)
-
-    def fails(*_arguments: object) -> None:
-        raise Unavailable("ARCHIVE_UNAVAILABLE", "The archive does not answer")
-
-    problems = list[str | None]()
-
-    def has_failed() -> bool:
-        state = archive.maintain(parent, paused=False, timeout_seconds=60)
-        problems.append(state.problem)
-        return "does not answer" in (state.problem or "")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(BaseBackups, "verify_part", fails)
-        eventually(has_failed)
-    assert "has no complete base backup" in (problems[0] or "")
-    uploaded = {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
-    assert BaseBackups(bucket, parent.service_id).complete() == []
-    snapshot(backend, parent)
-    again = LocalArchive(backend.instances, backend.pool, bucket, "this-installation")
-    archived(again, parent)
-    (info,) = BaseBackups(bucket, parent.service_id).complete()
-    assert uploaded < {found.key for found in bucket.objects(layout.base_prefix(parent.service_id))}
-    assert uploaded
-    assert all(info.backup_id in key for key in uploaded)
-    assert not (paths_of(backend, parent).root / "upload").exists()
 
 
 def test_an_installation_that_was_replaced_sends_nothing_more(

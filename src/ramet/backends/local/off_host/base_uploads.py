@@ -19,6 +19,7 @@ from ramet.backends.local.off_host.shipping import end_of, is_after, is_left, op
 from ramet.backends.local.restore import base_backup, snapshots
 from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.segment import segment_named
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
@@ -100,10 +101,13 @@ class BaseUpload:
         files.make_directory(self.paths.root, _DIRECTORY)
         source = snapshots.directory_of(self.paths, snapshot_id)
         shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
-        snapshots.copy_data(self.driver, self.paths, snapshot_id, self._tree(snapshot_id))
+        tree = self._tree(snapshot_id)
+        base = snapshots.copy_data(self.driver, self.paths, snapshot_id, tree)
         if not source.is_dir():
             self._remove()  # the copy lacks what was gone by then
             return False
+        # After a power failure the upload continues with these files. The blocks of a snapshot are on disk already.
+        flush_tree(self._directory, None if base.is_packed else tree / "base")
         write_progress(self.paths, replace(read_progress(self.paths, BaseProgress), snapshot_id=snapshot_id))
         return True
 
