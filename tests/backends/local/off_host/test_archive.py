@@ -293,7 +293,7 @@ def test_what_the_window_does_not_need_is_discarded(
 
     def has_both() -> bool:
         maintain(archive, parent)
-        return len(backups.complete()) == 2
+        return len(backups.complete()) == 2 and not archive.is_sending(parent)
 
     eventually(has_both)
     second = backups.complete()[1]

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,14 @@ from ramet.archive import layout
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.archive.wal import WalArchive
+from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.off_host.archive import LocalArchive
 from ramet.backends.local.off_host.checking import check_archive, concerns, shown_faults
 from ramet.backends.local.off_host.digests import forget_digests, record_digest
 from ramet.backends.local.off_host.progress import Base, CheckProgress, read_progress
 from tests.archive.test_base_backups import INFO
+from tests.backends.local.hosts import new_server
 
 SERVICE = INFO.server_name
 SEGMENTS = [f"00000001000000000000000{number}" for number in range(3, 7)]
@@ -128,3 +132,22 @@ def test_a_base_backup_that_is_not_whole_is_named_and_the_rest_is_checked(
     found = read_progress(paths, CheckProgress)
     assert said in (shown_faults(found) or "")
     assert concerns(found, SERVICE, NEWEST)
+
+
+def test_wal_that_no_base_backup_needs_is_not_missed(backend: LocalBackend, bucket: Bucket, tmp_path: Path) -> None:
+    server = new_server(backend.instances)
+    paths, name = backend.instances.paths(server.service_id), server.archive_name
+    paths.root.mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    info = replace(INFO, server_name=name, begin_segment=SEGMENTS[2])
+    BaseBackups(bucket, name).upload(info, tmp_path / "data")
+    wal = WalArchive(bucket, name)
+    for segment in SEGMENTS:
+        (tmp_path / segment).write_bytes(os.urandom(50_000))
+        record_digest(paths, segment, wal.upload(tmp_path / segment))
+    for lost in (0, 3):  # a clean-up that was killed has removed the first one
+        bucket.delete([layout.wal_key(name, SEGMENTS[lost])])
+    LocalArchive(backend.instances, backend.pool, bucket, "this-installation").discard(server, INFO.end_time)
+    assert wal.names() == {SEGMENTS[2]}
+    check_archive(paths, bucket, name, ALL)
+    assert list(read_progress(paths, CheckProgress).faults) == [layout.wal_key(name, SEGMENTS[3])]

@@ -194,20 +194,20 @@ class LocalArchive:
 
     def discard(self, server: Server, before: datetime) -> None:
         """Remove the base backups and WAL that no time from `before` on needs."""
-        bucket, name = self._bucket(), server.archive_name
+        bucket, name, paths = self._bucket(), server.archive_name, self.instances.paths(server.service_id)
         self._check_owner(bucket)
         backups, wal = BaseBackups(bucket, name), WalArchive(bucket, name).names()
         known = backups.complete()
-        _discard_unusable(self.instances.paths(server.service_id), backups, known, before)
+        _discard_unusable(paths, backups, known, before)
         expired = expired_bases(known, wal, before)
         for info in expired:
             backups.delete(info.backup_id)
-        if expired:
-            kept = [info for info in known if info not in expired]
+        if kept := [info for info in known if info not in expired]:
             self._kept_from[name] = min(info.begin_segment for info in kept)
-            expired_names = set(expired_wal(kept, wal))
-            bucket.delete([wal_key(name, each) for each in sorted(expired_names)])
-            forget_digests(self.instances.paths(server.service_id), expired_names)
+            # Files that are gone from the store already are not missed any more, either.
+            names = set(expired_wal(kept, wal | sent_digests(paths).keys()))
+            forget_digests(paths, names)
+            bucket.delete([wal_key(name, each) for each in sorted(names & wal)])
 
     def remove(self, server: Server) -> None:
         """Remove all that the archive has of a service; what makes base backups complete goes first."""
