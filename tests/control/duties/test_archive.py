@@ -147,6 +147,25 @@ def test_a_service_that_cannot_be_archived_keeps_no_other_from_it(
     assert look(archiving, second).archived_until is not None
 
 
+def test_a_service_is_archived_as_it_is_when_its_turn_comes(archiving: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = sorted((create(archiving) for _ in range(3)), key=lambda one: one.id)
+    services.stop_service(archiving.plane, archiving.project.id, second.id)
+    archiving.worker.run_until_idle()
+    usual, seen = archiving.backend.archive.maintain, list[tuple[str, bool]]()
+
+    def maintained(server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
+        seen.append((server.service_id, paused))
+        if server.service_id == first.id:
+            services.start_service(archiving.plane, archiving.project.id, second.id)
+            archiving.worker.run_until_idle()
+            services.stop_service(archiving.plane, archiving.project.id, third.id)
+        return usual(server, paused=paused, timeout_seconds=timeout_seconds)
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", maintained)
+    maintain(archiving)
+    assert seen == [(first.id, False), (second.id, False)]
+
+
 def test_the_archive_is_read_back_within_a_budget_in_turns(archiving: World) -> None:
     known = sorted(create(archiving).id for _ in range(3))
     checks = ArchiveChecks(archiving.plane, budget_bytes=2000)

@@ -36,8 +36,11 @@ class OffHostArchive:
         if self.plane.backend.archive.url() is None:
             return
         due = _archived_services(self.plane)
-        for service in sorted(due, key=lambda one: (one.id <= self._asked_last, one.id)):
-            with self._faults.contained(service.id):
+        for seen in sorted(due, key=lambda one: (one.id <= self._asked_last, one.id)):
+            with self._faults.contained(seen.id):
+                service = _if_archived(self.plane, seen.id)  # the round takes seconds for each of them
+                if service is None:
+                    continue
                 try:
                     _record(self.plane, service, self._maintained(service))
                 except Unavailable as error:
@@ -127,6 +130,15 @@ def _archived_services(plane: Plane) -> list[Service]:
         return [one for one in _idle_services(tx) if is_archived(one)]
 
 
+def _if_archived(plane: Plane, service_id: str) -> Service | None:
+    """Return a service as it is now; None where it is not archived any more, or an operation is changing it."""
+    with plane.store.read() as tx:
+        found = services.get_service(tx, service_id)
+    if found is None or found.deleted_at is not None or found.failed_at is not None:
+        return None
+    return found if _is_idle(found) and is_archived(found) else None
+
+
 def _in_archive(plane: Plane) -> list[Service]:
     """Return the services of which the archive may have something to remove: also deleted and switched off ones."""
     with plane.store.read() as tx:
@@ -136,7 +148,11 @@ def _in_archive(plane: Plane) -> list[Service]:
 
 
 def _idle_services(tx: sa.Connection) -> list[Service]:
-    return [one for one in services.claimed_services(tx) if one.ready_at is not None and one.activity is None]
+    return [one for one in services.claimed_services(tx) if _is_idle(one)]
+
+
+def _is_idle(service: Service) -> bool:
+    return service.ready_at is not None and service.activity is None
 
 
 def _unchanged(service: Service, error: Exception) -> ArchiveState:

@@ -246,8 +246,9 @@ def test_a_paused_service_is_archived_to_its_end(
 ) -> None:
     append(backend, parent, 1)
     snapshot(backend, parent)
-    archived(archive, parent)
+    before = archived(archive, parent).archived_until
     append(backend, parent, 2)
+    assert maintain(archive, parent, paused=True).archived_until == before  # it was started just now
     backend.servers.stop(parent)
     later, data = datetime.now(UTC), paths_of(backend, parent).data
     left = data / "pg_wal" / "archive_status" / f"{Segment(1, 1000).name}.ready"

@@ -40,6 +40,7 @@ from ramet.backends.local.off_host.progress import (
 )
 from ramet.backends.local.off_host.retention import expired_bases, expired_wal
 from ramet.backends.local.off_host.shipping import Watch
+from ramet.backends.local.process import postgres
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
@@ -155,6 +156,8 @@ class LocalArchive:
             until = watch.archived_until(segment_named(progress.segment), timeline)
         else:
             until = datetime.now(UTC) if is_complete and not shipping.is_left(progress, newest) else None
+            if postgres.running(self.instances.paths(server.service_id)) is not None:  # it was started just now
+                until = None
         return progress if until is None else replace(progress, archived_until=until)
 
     def _back_up(
