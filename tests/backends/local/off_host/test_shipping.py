@@ -1,15 +1,19 @@
 """Until when a service is archived, by what was seen of its server."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from ramet.archive.object_store import open_bucket
+from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import is_due
-from ramet.backends.local.off_host.progress import Base, BaseProgress, Hole, WalProgress
+from ramet.backends.local.off_host.progress import Base, BaseProgress, Hole, WalProgress, write_progress
 from ramet.backends.local.off_host.shipping import Seen, Watch
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
@@ -62,6 +66,23 @@ def test_a_base_backup_is_due_once_the_timeline_of_the_last_one_was_left() -> No
     assert not is_due(bases, before, AT)
     assert is_due(bases, replace(before, other_files=("00000002.history",)), AT)
     assert is_due(bases, replace(before, segment="000000020000000000000001"), AT)
+
+
+@pytest.mark.parametrize(
+    ("following", "is_lost"), [(Segment(2, 4), False), (Segment(2, 5), False), (Segment(2, 6), True)]
+)
+def test_wal_that_was_lost_before_a_service_left_its_timeline_is_a_hole(
+    tmp_path: Path, following: Segment, is_lost: bool
+) -> None:
+    paths = ServicePaths(tmp_path / "service", tmp_path / "sockets")
+    paths.archive.mkdir(parents=True)
+    (tmp_path / "nas").mkdir()
+    with (paths.archive / following.name).open("wb") as file:
+        file.truncate(SEGMENT_BYTES)
+    write_progress(paths, WalProgress(segment=Segment(1, 4).name, archived_until=AT))
+    progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
+    assert progress.segment == following.name
+    assert progress.holes == ((Hole(Segment(2, 5).name, following.name, AT),) if is_lost else ())
 
 
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])

@@ -222,9 +222,12 @@ def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
 
 
 def _missing_before(segment: Segment, progress: WalProgress) -> Segment | None:
-    """Return the first segment that lacks between the last one that was sent and another one."""
+    """Return the first segment that lacks between the last one that was sent and another one.
+
+    A later timeline begins with the number of the segment in which the service left the one before.
+    """
     last = segment_named(progress.segment)
-    if last is None or segment.timeline != last.timeline or segment.number <= last.number + 1:
+    if last is None or segment.number <= last.number + 1:
         return None
     return Segment(segment.timeline, last.number + 1)
 
