@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,17 +13,21 @@ from harness.waiting import BOUND_SECONDS, eventually
 from prove.ground import Ground, Running, open_ground
 from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as Captured
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files, postgres
+from ramet.backends.local.restore import standby_copy
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.followers.verbs import FollowRequest, follow_service, promote_service
+from ramet.machine.installation import Installation
 from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.snapshot import Snapshot, base_for
 from ramet.procedures.servers import server_of
+from ramet.restores.verbs import RestoreRequest, restore_service
 from tests.backends.local.hosts import new_server
 from tests.followers.conftest import PASSWORD, restart, url_of
 from tests.followers.test_real_verbs import count_in, settled
@@ -87,6 +92,49 @@ def test_the_last_segment_before_a_promotion_is_a_gap(ground: Ground, newest_sou
     fork = ground.fork(standby, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=first.id))
     with fork.connect() as connection:
         assert connection.execute("SELECT count(*) FROM ledger").fetchall() == [(101,)]
+
+
+def test_a_time_between_a_snapshot_and_the_next_commit_has_all_of_the_snapshot_after_the_promotion(
+    ground: Ground, newest_source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is replayed after the control file was copied is in the snapshot, but behind its minimum recovery point."""
+    source, project_id = newest_source, ground.project_id
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, project_id, request))
+    settled(ground, standby)
+    copy_control_file = standby_copy._copy_control_file
+
+    def copy_before_a_commit(installation: Installation, parent: ServicePaths, target: Path) -> None:
+        copy_control_file(installation, parent, target)
+        insert(source, standby, 101)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(standby_copy, "_copy_control_file", copy_before_a_commit)
+        take_snapshot(ground.plane, project_id, standby.service.id, "first")
+        settled(ground, standby)
+    taken_at = max(one.taken_at for one in snapshots_of(ground, standby))
+    eventually(lambda: datetime.now(UTC) > taken_at, "the time of the snapshot, which is that of the source")
+    target = datetime.now(UTC)
+    eventually(lambda: datetime.now(UTC) > target, "another moment")
+    insert(source, standby, 102)
+    archive = ground.backend.instances.paths(standby.service.id).archive
+    with source.connect() as connection:
+        (name,) = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchall()[0]
+    eventually((archive / str(name)).exists, "the segment of the later commit is archived")
+    promote_service(ground.plane, project_id, standby.service.id, lsn=None, drain=False, neutralize=False)
+    settled(ground, standby)
+    fork = ground.fork(standby, ForkRequest(ForkStrategy.PITR, target_time=target.isoformat()))
+    assert (newest_row(fork), newest_row(standby)) == (101, 102)
+    again = RestoreRequest(target_time=target.isoformat(), keeps=False, confirm="shop")
+    restore_service(ground.plane, project_id, standby.service.id, again)
+    settled(ground, standby)
+    assert newest_row(standby) == 101
+
+
+def newest_row(running: Running) -> object:
+    """Return the newest row of a service that can be written to."""
+    with running.connect() as connection:
+        return connection.execute("SELECT max(n) FROM ledger").fetchall()[0][0]
 
 
 @contextmanager

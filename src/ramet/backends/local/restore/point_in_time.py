@@ -161,8 +161,11 @@ class RollForward:
 
     def _fill(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         cut, base = end.cut, end.base
-        if self.is_standby and (cut.first_excluded is None or cut.recover_to is None):
-            return self._fill_from_standby(data, end, source, clock)
+        is_base = cut.first_excluded is not None and cut.recover_to is None
+        if is_base and base.of_standby:
+            return self._copy_base_of_standby(data, end)
+        if cut.first_excluded is None and self.is_standby:
+            return self._replay_all_of_standby(data, end, source, clock)
         if cut.first_excluded is None and self.paused:
             return self._copy_stopped(data)
         if cut.first_excluded is None and not self.down:
@@ -171,7 +174,7 @@ class RollForward:
         if cut.first_excluded is None and self.extent is not None and self.extent.missing is not None:
             raise BrokenChain("WAL_MISSING", self.extent.missing, "is missing")
         # What comes from an archive must leave its timeline, by archive recovery: the archive has more WAL of it.
-        if cut.first_excluded is not None and cut.recover_to is None and base.clean and self.extent is None:
+        if is_base and base.clean and self.extent is None:
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
@@ -181,13 +184,18 @@ class RollForward:
             return Capture(None, {**facts, "end_lsn": end.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
 
-    def _fill_from_standby(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
-        """Copy a base backup of a standby that is the requested state, or with all that was replayed after it."""
+    def _copy_base_of_standby(self, data: Path, end: RecoveryEnd) -> Capture:
+        """Copy a base backup of a standby that is the requested state, also when the service was promoted since.
+
+        All of its WAL is replayed: the end of the backup may be before commits that it has.
+        """
+        snapshots.copy_data(self.driver, self.parent, end.base_name, data)
+        end.base.check_copy(data)
+        return Capture(None, finish_standby(end.base, data).facts | {"cut": end.cut.facts()})
+
+    def _replay_all_of_standby(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
+        """Copy a base backup of a standby with all that was replayed after it."""
         base, facts = end.base, {**facts_of(end.base), "seconds": clock.laps}
-        if end.cut.first_excluded is not None:
-            snapshots.copy_data(self.driver, self.parent, end.base_name, data)
-            base.check_copy(data)
-            return Capture(None, finish_standby(base, data).facts | {"cut": end.cut.facts()})
         segments = self._place(data, end, source, clock)
         if not self.paused and not self.down:
             end_exactly(data, base.facts.timeline, end.read_until)
