@@ -163,15 +163,23 @@ def _page(rest: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("content", "begins"),
-    [(_page(0), True), (_page(1000), True), (_page(16_728_040), True), (_page(16_728_041), False), (b"short", False)],
+    [
+        (_page(0), True),
+        (_page(16), False),
+        (_page(1000), True),
+        (_page(16_728_040), True),
+        (_page(16_728_041), False),
+        (b"short", False),
+    ],
 )
-def test_in_a_segment_that_is_all_of_one_record_none_begins(content: bytes, begins: bool) -> None:
+def test_in_a_segment_that_is_all_of_one_record_or_ends_a_switch_none_begins(content: bytes, begins: bool) -> None:
     assert begins_record(content) is begins
 
 
 def test_reading_goes_on_with_a_record_that_may_have_begun_before_the_last_segment() -> None:
     first = 2 * SEGMENT_BYTES + 0x100
-    reading = Reading("0/2000100", first, first, CutSearch.begin(datetime.now(UTC), None))
+    found = CutSearch.begin(datetime.now(UTC), None)
+    reading = Reading(until=first, start=first, base_lsn="0/2000100", found=found)
     for number, begun, start in ((2, {2}, first), (3, {2, 3}, first), (4, {2, 3}, first), (5, {2, 3, 5}, 3)):
         reading.until = (number + 1) * SEGMENT_BYTES
         reading.take([], begun)

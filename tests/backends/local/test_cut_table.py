@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ramet.backends.local.wal.boundary import Cut, Mark, clock_steps, cut_at_lsn, cut_at_time
+from ramet.backends.local.wal.boundary import Cut, CutSearch, Mark, clock_steps, cut_at_lsn
 from ramet.backends.local.wal.waldump import TransactionEnd
 
 TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
@@ -16,7 +16,13 @@ def _at(seconds: float) -> datetime:
 
 def _cut(times: list[float], target: float, since: float | None = 0) -> Cut:
     ends = [TransactionEnd(700 + at, f"0/{at + 1:X}000", _at(time), True, 34) for at, time in enumerate(times)]
-    return cut_at_time(ends, _at(target), None if since is None else _at(since))
+    return _cut_of(ends, _at(target), None if since is None else _at(since))
+
+
+def _cut_of(ends: list[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
+    search = CutSearch.begin(target, since)
+    search.read(ends)
+    return search.cut()
 
 
 def _included(cut: Cut, times: list[float]) -> int:
@@ -77,7 +83,7 @@ def test_what_was_not_committed_is_no_last_included_transaction() -> None:
         TransactionEnd(701, "0/2000", _at(2), False, 34),
         TransactionEnd(702, "0/3000", _at(3), True, 34),
     ]
-    cut = cut_at_time(ends, _at(2.5), TEN)
+    cut = _cut_of(ends, _at(2.5), TEN)
     assert cut.last_included is not None
     assert cut.last_included.xid == 700
     assert cut.recover_to == ends[1]
@@ -97,7 +103,7 @@ def test_a_clock_step_is_more_than_a_second_and_more_than_one_delayed_record(
     times: list[float], steps: list[int]
 ) -> None:
     ends = [TransactionEnd(700 + at, f"0/{at + 1:X}000", _at(time), True, 34) for at, time in enumerate(times)]
-    assert clock_steps(ends, None) == steps
+    assert list(clock_steps(ends, None)) == [ends[step] for step in steps]
 
 
 def test_a_clock_step_is_reported_with_the_time_before_and_after_it() -> None:

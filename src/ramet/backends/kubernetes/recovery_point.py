@@ -14,17 +14,14 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.wal_reader import WalReader
 from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.wal.boundary import Cut, CutSearch
+from ramet.backends.local.wal.reading import Position, is_within_record
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_before, shown_lsn
-from ramet.backends.local.wal.waldump import Stretch, TransactionEnd
+from ramet.backends.local.wal.waldump import TransactionEnd
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _ARCHIVED_SECONDS = 60.0
-# What is read at a time: its ends of transactions are in memory, 100,000 of a segment at most.
-_STRETCH_SEGMENTS = 4
-# No record is longer than 64 segments (XLogRecordMaxSize of PostgreSQL): within so many one begins and ends.
-_LONGEST_SEGMENTS = 66
 
 
 @dataclass(frozen=True)
@@ -35,30 +32,17 @@ class RecoveryPoint:
     segments: Sequence[str]
 
 
-@dataclass
-class Reading:
-    """How far a search is: WAL was read until an LSN, last of the segment `last`, and `found` has what is needed of it.
-
-    The next run of pg_waldump starts at `start`, because the record of the next end may have begun before `until`: with
-    the last end, which it has `seen`, or in the last segment of which a record was read that begins there.
-    """
+@dataclass(kw_only=True)
+class Reading(Position):
+    """How far a search is: WAL was read, last of the segment `last`, and `found` has what is needed of it."""
 
     base_lsn: str
-    until: int
-    start: int
     found: CutSearch
     last: Segment | None = None
-    seen: int = -1
 
     def take(self, ends: Sequence[TransactionEnd], begun: Iterable[int]) -> None:
         """Take what was read; `begun` are the numbers of the segments in which records begin, as far as is known."""
-        new = [one for one in ends if lsn_number(one.lsn) > self.seen]
-        self.found.read(new)
-        if new:
-            self.start = self.seen = lsn_number(new[-1].lsn)
-        passed = [number for number in sorted(begun) if (number + 1) * SEGMENT_BYTES <= self.until]
-        # The record that begins in the last one of these may be longer than what was read.
-        self.start = max([self.start, *(number * SEGMENT_BYTES for number in passed[-2:-1])])
+        self.found.read(self.advance(ends, begun))
 
 
 @dataclass(frozen=True)
@@ -107,20 +91,21 @@ class Search:
             if last is None or archived_from(self.place, self.archived_as, self.base).get(last.number) == last:
                 return noted
         lsn = lsn_number(self.base.end_lsn)
-        return Reading(self.base.end_lsn, lsn, lsn, CutSearch.begin(target, self.base.taken_at))
+        found = CutSearch.begin(target, self.base.taken_at)
+        return Reading(until=lsn, start=lsn, base_lsn=self.base.end_lsn, found=found)
 
     def _read(self, reading: Reading, until: str, seconds: float = math.inf) -> bool:
         """Read on to an LSN, some segments at a time; False: not all within that time."""
         deadline, end = time.monotonic() + seconds, lsn_number(until)
         archive, segments = archiving.wal_of(self.place, self.archived_as), self._segments_until(until)
         while reading.until < end:
-            stop = min(end, (reading.until // SEGMENT_BYTES + _STRETCH_SEGMENTS) * SEGMENT_BYTES)
+            stop = reading.next_stop(end)
             needed = [one for one in segments if reading.start < one.end and one.start < stop]
             if not self.reader.fetch(archive, needed, deadline - time.monotonic()):
                 return False
             stretch = self.reader.ends(reading.start, stop)
             reading.last, reading.until = needed[-1], stop
-            if not (stop < end and _is_within_record(stretch, len(needed))):
+            if not (stop < end and is_within_record(stretch, len(needed))):
                 reading.take(stretch.ends, self.reader.begun)
                 if stretch.fault is not None:
                     self._check_fault(reading, *stretch.fault, until)
@@ -197,12 +182,6 @@ def check_archived(place: Place, server: Server, child: Server) -> None:
 def _first_number(base: SnapshotFacts) -> int:
     """Return the number of the segment with the first WAL after a base."""
     return lsn_number(base.end_lsn) // SEGMENT_BYTES
-
-
-def _is_within_record(stretch: Stretch, segments: int) -> bool:
-    """Tell whether so many segments may be too few, because their first record ends behind them."""
-    is_short = stretch.fault is not None and "could not find a valid record" in stretch.fault[1]
-    return is_short and segments <= _LONGEST_SEGMENTS
 
 
 def _is_blank_end(fault_lsn: str, until: str) -> bool:

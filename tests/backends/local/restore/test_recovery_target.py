@@ -3,15 +3,17 @@
 A real clock cannot be set back for a test: what happens with real servers is in `prove/clock.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.local.restore.base_backup import Base
-from ramet.backends.local.restore.recovery_target import LiveEnd, RecoveryEnd, WalReader, find_recovery_end
-from ramet.backends.local.wal.segment import Segment, shown_lsn
+from ramet.backends.local.restore.recovery_target import LiveEnd, RecoveryEnd, WalReader, end_in, find_recovery_end
+from ramet.backends.local.wal.boundary import CutSearch
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
 from ramet.backends.local.wal.waldump import TransactionEnd
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
@@ -39,8 +41,35 @@ class _Wal(WalReader):
         ]
         return [end for end in ends if start_lsn <= lsn_number(end.lsn) < end_lsn]
 
+    def begun(self, timeline: int, start_lsn: int, end_lsn: int) -> list[int]:
+        return []
+
     def clearly_before(self, segment: Segment, restore_time: datetime) -> int | None:
         return None
+
+
+@dataclass(frozen=True)
+class _LongWal(_Wal):
+    """The same with a segment for each transaction, in the middle; others that are before 0 have not ended."""
+
+    read: list[tuple[int, int]] = field(default_factory=list)
+
+    def ends(self, timeline: int, start_lsn: int, end_lsn: int) -> list[TransactionEnd]:
+        self.read.append((start_lsn, end_lsn))
+        known = [
+            TransactionEnd(700 + at, shown_lsn(at * SEGMENT_BYTES + _BYTES), _at(time), True, 34)
+            for at, time in enumerate(self.times)
+            if time >= 0
+        ]
+        return [end for end in known if start_lsn <= lsn_number(end.lsn) < end_lsn]
+
+    def begun(self, timeline: int, start_lsn: int, end_lsn: int) -> list[int]:
+        return list(range(start_lsn // SEGMENT_BYTES, end_lsn // SEGMENT_BYTES))
+
+    @property
+    def most_segments(self) -> int:
+        """Return of how many segments the ends were in memory at once, at most."""
+        return max((end - 1) // SEGMENT_BYTES - start // SEGMENT_BYTES + 1 for start, end in self.read)
 
 
 def _base(seconds: float, count: int) -> Base:
@@ -97,3 +126,36 @@ def test_a_target_that_needs_no_end_of_the_wal_is_found_when_the_end_is_missing(
 def test_the_end_of_the_wal_is_not_determined_without_a_clock_step() -> None:
     end = LiveEnd(lambda: pytest.fail("asked for"), _at(3))
     assert _included(_find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, end)) == 1
+
+
+_LONG = [*range(1, 60), *[-1] * 60, *range(60, 100)]
+_LONG_END = len(_LONG) * SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("target", [0.5, 30.0, 75.5, 98.0])
+def test_a_long_stretch_of_wal_is_read_a_few_segments_at_a_time(target: float) -> None:
+    reader = _LongWal(None, "", tuple(_LONG))  # type: ignore[arg-type]
+    bases = [("early", _base(0, 0)), ("late", _base(200, _LONG_END // _BYTES))]
+    found = find_recovery_end(reader, bases, "early", _at(target), LiveEnd(_is_missing, _at(300)))
+    assert reader.most_segments <= 6
+    whole = CutSearch.begin(_at(target), TEN)
+    whole.read(reader.ends(1, 0, _LONG_END))
+    assert found.cut == whole.cut()
+
+
+class _Everything:
+    """A source that has each segment."""
+
+    def find(self, segment: Segment) -> Path:
+        return Path(segment.name)
+
+
+def test_a_clock_step_and_the_end_of_the_wal_are_searched_a_few_segments_at_a_time() -> None:
+    times = (*range(HOUR, HOUR + 80), *range(1, 40))
+    reader, last = _LongWal(_Everything(), "", times), Segment(1, len(times) - 1)  # type: ignore[arg-type]
+    bases = [("early", _base(0, 0)), ("ahead", _base(HOUR, 0))]
+    end = LiveEnd(lambda: end_in(reader, bases[-1][1], last), None)
+    found = find_recovery_end(reader, bases, "early", _at(7), end)
+    assert reader.most_segments <= 6
+    ends = reader.ends(1, 0, last.end)
+    assert (found.base_name, found.cut.recover_to, found.read_until) == ("ahead", ends[86], ends[-1].end_lsn)

@@ -7,8 +7,11 @@ import pytest
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.restore.recovery_target import WalReader
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import value
 from ramet.backends.local.wal.control_file import read_control_data
+from ramet.backends.local.wal.locate import WalSource, live_and_archived
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, record_end, segment_named, shown_lsn
 from ramet.backends.local.wal.waldump import (
     Stretch,
@@ -198,6 +201,38 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 
 def _program(backend: LocalBackend) -> str:
     return backend.instances.installations.default.program("pg_waldump")
+
+
+def _emit(backend: LocalBackend, server: Server, size_bytes: int, *, switches: bool = False) -> None:
+    """Write one record of so many bytes to the WAL, and then switch the segment."""
+    with connections.connect(paths_of(backend, server)) as connection:
+        connection.execute("SELECT pg_logical_emit_message(false, 'long', repeat('x', %s))", (size_bytes,))
+        if switches:
+            connection.execute("SELECT pg_switch_wal()")
+
+
+def test_wal_that_is_read_some_segments_at_a_time_has_the_same_ends(backend: LocalBackend, parent: Server) -> None:
+    """Records may be longer than what is read at a time, and begin in one part and end in the next."""
+    paths = paths_of(backend, parent)
+    with connections.connect(paths) as connection:
+        start = lsn_number(str(value(connection, "SELECT pg_current_wal_insert_lsn()::text")))
+    _emit(backend, parent, 5 * SEGMENT_BYTES)
+    append(backend, parent, 1, 2)
+    for first in range(1, 6):
+        commit_across_border(backend, parent, first * 1_000_000)
+    _emit(backend, parent, 2 * SEGMENT_BYTES, switches=True)
+    _emit(backend, parent, 5 * SEGMENT_BYTES)
+    append(backend, parent, 3)
+    with connections.connect(paths) as connection:
+        end = lsn_number(str(value(connection, "SELECT pg_current_wal_flush_lsn()::text")))
+        identifier = value(connection, "SELECT system_identifier FROM pg_control_system()")
+    source = WalSource(backend.pool.driver, live_and_archived(paths), identifier)
+    reader = WalReader(source, _program(backend))
+    ends = list(reader.stream(1, start, end))
+    assert ends == reader.ends(1, start, end)
+    assert [one.committed for one in ends] == [True] * len(ends)
+    assert len(ends) >= 8
+    assert end - start > 16 * SEGMENT_BYTES
 
 
 def _ends(backend: LocalBackend, parent: Server) -> list[TransactionEnd]:

@@ -38,4 +38,4 @@ def _cut(driver: Driver, installation: Installation, parent: ServicePaths, captu
     unbroken = [segment for segment in there if set(segments_between(segment, border)) <= set(there)]
     reader = WalReader(source, installation.program("pg_waldump"))
     last = following if source.find(following) is not None else border
-    return cut_at_lsn(reader.to_the_end(border.timeline, unbroken[0].start, last).ends, facts["end_lsn"]).facts()
+    return cut_at_lsn(reader.to_the_end(border.timeline, unbroken[0].start, last), facts["end_lsn"]).facts()

@@ -5,15 +5,27 @@ proves that nothing is missing. It is in the WAL already, or a running parent co
 files are not used, only those in the WAL.
 """
 
+import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from ramet.backends.local.restore.base_backup import Base
-from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, clock_steps, cut_at_time
+from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, CutSearch, clock_steps
 from ramet.backends.local.wal.locate import BrokenChain, WalSource
-from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, shown_lsn
-from ramet.backends.local.wal.waldump import Stretch, TransactionEnd, transaction_ends
+from ramet.backends.local.wal.reading import Position, is_within_record
+from ramet.backends.local.wal.segment import (
+    PAGE_BYTES,
+    Segment,
+    begins_record,
+    segment_at,
+    segment_before,
+    segments_between,
+    shown_lsn,
+)
+from ramet.backends.local.wal.waldump import TransactionEnd, transaction_ends
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
@@ -42,24 +54,55 @@ class WalReader:
         if view.missing is not None:
             raise _Interrupted(BrokenChain("WAL_MISSING", view.missing, "is missing"), found.ends)
         if found.fault is not None:
-            raise _Interrupted(self._damaged(segments, found.fault, end_lsn), found.ends)
+            is_short = is_within_record(found, len(segments))
+            raise _Interrupted(self._damaged(segments, found.fault, end_lsn), found.ends, is_short=is_short)
         return found.ends
+
+    def stream(self, timeline: int, start_lsn: int, end_lsn: int) -> Iterator[TransactionEnd]:
+        """Yield the same as `ends`, of a range of any length: some segments are read at a time.
+
+        Raises _Interrupted after the last end before the fault.
+        """
+        position, fault = Position(until=start_lsn, start=start_lsn), None
+        while fault is None:
+            position.until = position.next_stop(end_lsn)
+            try:
+                ends = self.ends(timeline, position.start, position.until)
+            except _Interrupted as interrupted:
+                if interrupted.is_short and position.until < end_lsn:
+                    continue
+                ends, fault = interrupted.ends, interrupted
+            yield from position.advance(ends, self.begun(timeline, position.start, position.until))
+            if position.until >= end_lsn:
+                break
+        if fault is not None:
+            raise fault
+
+    def begun(self, timeline: int, start_lsn: int, end_lsn: int) -> list[int]:
+        """Return the numbers of the segments between two LSNs in which records begin, as far as is known."""
+        last, numbers = segment_before(timeline, shown_lsn(end_lsn)), []
+        for segment in segments_between(segment_at(timeline, shown_lsn(start_lsn)), last):
+            path = self.source.find(segment)
+            with contextlib.suppress(FileNotFoundError):
+                if path is not None and begins_record(_first_page(path)):
+                    numbers.append(segment.number)
+        return numbers
 
     def _damaged(self, segments: Sequence[Segment], fault: tuple[str, str], end_lsn: int) -> BrokenChain:
         """Return the error for WAL that could not be read: a wrong file, or a damaged record."""
         for segment in segments:
-            if header_fault := self.source.fault_of(segment, end_lsn if segment == segments[-1] else None):
+            # A whole segment may be blank behind a switch.
+            if header_fault := self.source.fault_of(segment, end_lsn if end_lsn < segment.end else None):
                 return BrokenChain("WAL_DAMAGED", segment, header_fault)
         lsn, why = fault
         return BrokenChain("WAL_DAMAGED", segment_at(segments[0].timeline, lsn), f"is damaged at {lsn}: {why}")
 
-    def to_the_end(self, timeline: int, start_lsn: int, last: Segment) -> Stretch:
-        """Return the ends of transactions from an LSN to the end of the WAL, which is in `last` or before it."""
-        segments = list(segments_between(segment_at(timeline, shown_lsn(start_lsn)), last))
-        with self.source.view(segments) as view:
-            if view.missing is not None:
-                raise BrokenChain("WAL_MISSING", view.missing, "is missing")
-            return transaction_ends(self.pg_waldump, view.directory, timeline, start_lsn, last.end)
+    def to_the_end(self, timeline: int, start_lsn: int, last: Segment) -> Iterator[TransactionEnd]:
+        """Yield the ends of transactions from an LSN to the end of the WAL, which is in `last` or before it."""
+        for segment in segments_between(segment_at(timeline, shown_lsn(start_lsn)), last):
+            if self.source.find(segment) is None:
+                raise BrokenChain("WAL_MISSING", segment, "is missing")
+        yield from _until_fault(self.stream(timeline, start_lsn, last.end))
 
     def clearly_before(self, segment: Segment, target: datetime) -> int | None:
         """Return an LSN in the last part of a segment after which all transactions ended clearly before `target`.
@@ -76,12 +119,18 @@ class WalReader:
 
 
 class _Interrupted(Exception):
-    """The WAL could be read only up to a missing or damaged segment."""
+    """The WAL could be read only up to a missing or damaged segment; where it `is_short`, more may show no fault."""
 
-    def __init__(self, fault: BrokenChain, ends: list[TransactionEnd]) -> None:
+    def __init__(self, fault: BrokenChain, ends: list[TransactionEnd], *, is_short: bool = False) -> None:
         super().__init__(str(fault))
         self.fault = fault
         self.ends = ends
+        self.is_short = is_short
+
+
+def _until_fault(ends: Iterator[TransactionEnd]) -> Iterator[TransactionEnd]:
+    with contextlib.suppress(_Interrupted):
+        yield from ends
 
 
 @dataclass(frozen=True)
@@ -148,11 +197,12 @@ def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tup
     last = segment_before(timeline, until_lsn)
     before = reversed(list(segments_between(segment_at(timeline, base.facts.end_lsn), last))[:-1])
     known = next((lsn for segment in before if (lsn := reader.clearly_before(segment, target)) is not None), start)
+    search, fault = CutSearch.begin(target, since if known <= start else None), None
     try:
-        ends, fault = reader.ends(timeline, max(start, known), lsn_number(until_lsn)), None
+        search.read(reader.stream(timeline, max(start, known), lsn_number(until_lsn)))
     except _Interrupted as interrupted:
-        ends, fault = interrupted.ends, interrupted.fault
-    return cut_at_time(ends, target, since if known <= start else None), fault
+        fault = interrupted.fault
+    return search.cut(), fault
 
 
 def _base_after_step(
@@ -187,11 +237,13 @@ def _may_have_gone_back(last: Base, target: datetime, end_time: datetime | None)
 def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime) -> bool:
     """Tell whether the clock was set back to `target` or before in the WAL after a base backup."""
     facts = base.facts
-    try:
-        ends = reader.ends(facts.timeline, lsn_number(facts.end_lsn), lsn_number(until_lsn))
-    except _Interrupted as interrupted:
-        ends = interrupted.ends
-    return any(ends[step].time <= target for step in clock_steps(ends, facts.taken_at))
+    ends = _until_fault(reader.stream(facts.timeline, lsn_number(facts.end_lsn), lsn_number(until_lsn)))
+    return any(step.time <= target for step in clock_steps(ends, facts.taken_at))
+
+
+def _first_page(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(PAGE_BYTES)
 
 
 def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
@@ -207,8 +259,8 @@ def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:
 
 def end_in(reader: WalReader, base: Base, last: Segment) -> str:
     """Return the end of the WAL from `base` to the segment `last`: after its last transaction."""
-    ends = reader.to_the_end(base.facts.timeline, lsn_number(base.facts.end_lsn), last).ends
-    known = [base.facts.end_lsn, *(end.end_lsn for end in ends[-1:])]
+    ends = reader.to_the_end(base.facts.timeline, lsn_number(base.facts.end_lsn), last)
+    known = [base.facts.end_lsn, *(end.end_lsn for end in deque(ends, maxlen=1))]
     if last > base.segments[-1]:
         known.append(shown_lsn(last.start + 1))
     return max(known, key=lsn_number)

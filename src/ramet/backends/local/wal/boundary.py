@@ -8,7 +8,7 @@ When the clock was set back, a time occurs twice, and the last occurrence counts
 the step. So the WAL is divided into ranges in which the clock ran forward.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -147,30 +147,21 @@ class CutSearch:
         self.commit = end if end.committed else self.commit
 
 
-def cut_at_time(ends: Iterable[TransactionEnd], target: datetime, since: datetime | None) -> Cut:
-    """Return where recovery to `target` has to stop.
-
-    `ends` follow a base backup of the time `since` in the WAL; None: they follow earlier transactions.
-    """
-    search = CutSearch.begin(target, since)
-    search.read(ends)
-    return search.cut()
-
-
-def clock_steps(ends: Sequence[TransactionEnd], since: datetime | None) -> list[int]:
-    """Return the positions in `ends` at which the clock had been set back since the previous end."""
+def clock_steps(ends: Iterable[TransactionEnd], since: datetime | None) -> Iterator[TransactionEnd]:
+    """Yield those of `ends` before which the clock had been set back since the previous end."""
     clock = Clock(since)
-    judged = chain.from_iterable(clock.judge(end) for end in (*ends, None))
-    return [at for at, (_, is_step) in enumerate(judged) if is_step]
+    judged = chain.from_iterable(clock.judge(end) for end in chain(ends, [None]))
+    return (end for end, is_step in judged if is_step)
 
 
-def cut_at_lsn(ends: Sequence[TransactionEnd], lsn: str) -> Cut:
-    """Return the last commit before an LSN, and the first one at or after it."""
-    commits = [end for end in ends if end.committed]
-    border = lsn_number(lsn)
-    before = [end for end in commits if lsn_number(end.lsn) < border]
-    after = [end for end in commits if lsn_number(end.lsn) >= border]
-    return Cut(_mark(before[-1] if before else None), _mark(after[0] if after else None))
+def cut_at_lsn(ends: Iterable[TransactionEnd], lsn: str) -> Cut:
+    """Return the last commit before an LSN, and the first one at or after it, behind which no end is taken."""
+    border, before = lsn_number(lsn), None
+    for end in (end for end in ends if end.committed):
+        if lsn_number(end.lsn) >= border:
+            return Cut(_mark(before), _mark(end))
+        before = end
+    return Cut(_mark(before))
 
 
 def _mark(end: TransactionEnd | None) -> Mark | None:

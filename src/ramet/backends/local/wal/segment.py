@@ -22,6 +22,7 @@ _HEADER = struct.Struct("<HHIQIxxxx")
 _LONG_HEADER = struct.Struct("<QII")
 _LONG_HEADER_FLAG = 0x0002
 _RECORD_ALIGNMENT = 8
+_SWITCH_BYTES = 24
 _BLANK = bytes(_HEADER.size)
 
 
@@ -106,10 +107,15 @@ def end_of_records(insert_lsn: str) -> int:
 
 
 def begins_record(content: bytes) -> bool:
-    """Tell whether a record begins in a segment: it is not all of one that began before. False when that is unclear."""
-    if len(content) < SEGMENT_BYTES:
+    """Tell whether a record begins in a segment, by its first bytes: it is not all of one that began before.
+
+    False when that is unclear: behind the end of a WAL switch the segment is blank.
+    """
+    if len(content) < _HEADER.size:
         return False
     rest: int = _HEADER.unpack_from(content)[4]
+    if 0 < rest < _SWITCH_BYTES:
+        return False
     room = SEGMENT_BYTES // PAGE_BYTES * (PAGE_BYTES - _HEADER.size) - _LONG_HEADER.size
     return rest <= room - _RECORD_ALIGNMENT
 
