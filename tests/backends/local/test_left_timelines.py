@@ -190,6 +190,25 @@ def test_a_time_after_an_exchange_is_refused_of_a_snapshot_from_before_it(
     assert rows_of(backend, fork(backend, parent, kept, before).server) == [1]
 
 
+def test_the_wal_of_a_timeline_that_was_left_goes_with_its_last_snapshot(backend: LocalBackend, parent: Server) -> None:
+    """Where a service is set back again and again, no snapshot is ever behind what was written before."""
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1, 2)
+    _previous, first_id = restore(backend, parent, kept)
+    append(backend, parent, 3)
+    between = now()
+    append(backend, parent, 4)
+    backend.restore.delete_snapshot(parent.service_id, kept)
+    paths = paths_of(backend, parent)
+    assert {1} <= {segment.timeline for segment in segments_in(paths.archive)}
+    oldest = snapshots.base_of(paths, first_id).facts
+    assert backend.restore.discard_wal(parent.service_id, oldest) > 0
+    assert {segment.timeline for segment in segments_in(paths.archive)} <= {oldest.timeline}
+    assert gaps_of(backend, parent) == []
+    assert rows_of(backend, fork(backend, parent, first_id, between).server) == [3]
+    assert rows_of(backend, fork(backend, parent, first_id).server) == []
+
+
 def test_a_copy_in_which_the_platform_has_no_role_yet_does_not_start_quietly(
     backend: LocalBackend, parent: Server
 ) -> None:

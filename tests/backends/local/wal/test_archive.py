@@ -36,6 +36,13 @@ def test_later_timelines_and_histories_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == {Segment(2, 2).name, "00000002.history"}
 
 
+def test_of_earlier_timelines_all_is_removed_wherever_they_end(tmp_path: Path) -> None:
+    """A service that is set back again and again writes the same LSNs on each of its timelines."""
+    archive_of(tmp_path, *(Segment(timeline, number) for timeline in (1, 2, 3) for number in range(2, 7)))
+    assert trim(tmp_path, 3, "0/3000028") == 11
+    assert names(tmp_path) == {Segment(3, number).name for number in range(3, 7)}
+
+
 def test_backup_notes_go_with_their_segment(tmp_path: Path) -> None:
     archive_of(tmp_path, Segment(1, 2))
     for segment in (Segment(1, 2), Segment(1, 4)):

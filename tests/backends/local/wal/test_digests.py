@@ -85,12 +85,13 @@ def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
 
 
 def test_checksums_are_dropped_up_to_an_lsn_on_a_timeline_and_those_before_it(paths: ServicePaths) -> None:
-    write_segment(paths.archive, Segment(2, 3))
+    for number in (3, 4):
+        write_segment(paths.archive, Segment(2, number))
     digests.record(paths, LONG)
     digests.discard(paths, 1, "0/5000000")
-    assert sorted(digests.digests(paths)) == [Segment(1, 5).name, Segment(2, 3).name]
-    digests.discard(paths, 2, "0/5000000")
-    assert set(digests.recorded_files(paths)) == {paths.archive / Segment(1, 5).name}
+    assert sorted(digests.digests(paths)) == [Segment(1, 5).name, Segment(2, 3).name, Segment(2, 4).name]
+    digests.discard(paths, 2, "0/4000000")
+    assert set(digests.recorded_files(paths)) == {paths.archive / Segment(2, 4).name}
 
 
 def test_the_check_passes_until_a_verification_finds_an_altered_segment(paths: ServicePaths) -> None:

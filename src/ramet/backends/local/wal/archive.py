@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ramet.backends.local.host.files import flush, write
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
-from ramet.backends.local.wal.segment import segment_named
-from ramet.model.snapshot import lsn_number
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_named
 
 _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
@@ -23,13 +22,14 @@ _MANY_SEGMENTS = 64
 
 
 def trim(archive: Path, timeline: int, before_lsn: str) -> int:
-    """Remove the segments that end at or before an LSN, and return their number. May run twice.
+    """Remove the segments before the one with an LSN on a timeline, and return their number. May run twice.
 
-    Segments of timelines after `timeline` stay, and so do timeline history files. The backup history files of the
-    removed segments, and old temporary files of an archiver that died, are removed too.
+    Those of earlier timelines are removed wherever they end: no base backup on this one or a later one needs them, and
+    a service that is set back again and again never passes their end. Timeline history files stay. The backup history
+    files of the removed segments, and old temporary files of an archiver that died, are removed too.
     """
     count = 0
-    for path in _expendable(archive, timeline, lsn_number(before_lsn)):
+    for path in _expendable(archive, segment_at(timeline, before_lsn)):
         path.unlink(missing_ok=True)
         count += segment_named(path.name) is not None
     return count
@@ -101,13 +101,12 @@ def _linked(segment: Path, target: Path, clone: Callable[[Path, Path], None]) ->
     return True
 
 
-def _expendable(archive: Path, timeline: int, before: int) -> Iterator[Path]:
+def _expendable(archive: Path, first: Segment) -> Iterator[Path]:
     if not archive.is_dir():
         return
     for path in archive.iterdir():
         segment = segment_named(path.name[:_SEGMENT_NAME_LENGTH])
-        is_old = segment is not None and segment.timeline <= timeline and segment.end <= before
-        if is_old or _is_abandoned(path):
+        if (segment is not None and segment < first) or _is_abandoned(path):
             yield path
 
 

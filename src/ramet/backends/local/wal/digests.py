@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.wal.segment import segment_named, segments_in
+from ramet.backends.local.wal.segment import segment_at, segment_named, segments_in
 from ramet.errors import Failed
-from ramet.model.snapshot import lsn_number
 
 _NOTES = "archive.digests"
 _FAULTS = "archive.faults"
@@ -68,8 +67,8 @@ def forget(paths: ServicePaths) -> None:
 
 def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
     """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
-    before = lsn_number(before_lsn)
-    _drop(paths, lambda name: _is_trimmed(name, timeline, before))
+    first = segment_at(timeline, before_lsn)
+    _drop(paths, lambda name: (segment := segment_named(name)) is not None and segment < first)
 
 
 def discard_after(paths: ServicePaths, timeline: int) -> None:
@@ -82,11 +81,6 @@ def _drop(paths: ServicePaths, is_dropped: Callable[[str], bool]) -> None:
     kept = {name: digest for name, digest in noted.items() if not is_dropped(name)}
     if len(kept) < len(noted):
         _write_notes(paths, kept)
-
-
-def _is_trimmed(name: str, timeline: int, before: int) -> bool:
-    segment = segment_named(name)
-    return segment is not None and segment.timeline <= timeline and segment.end <= before
 
 
 def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
