@@ -3,7 +3,7 @@
 A snapshot of a service that is forked, or one by hand, is made quick to copy; older prepared copies are removed.
 
 step     leaves behind                                            undo
-take     the snapshot                                             drop it
+take     the snapshot                                             drop it, unless it is listed
 retire   no older prepared copies, and no rows of those           -
          that no restore point needs
 sweep    no files of them, and no WAL older than the window       -
@@ -82,6 +82,11 @@ class TakeSnapshot(Steps):
             submit_preparation(tx, work.subject, work.state.snapshot_id)
 
     def undo_take(self, work: Work[SnapshotState]) -> None:
+        """Remove a snapshot, unless it is listed: then it is whole, and only the removal of what is older failed."""
+        with self.tools.store.read() as tx:
+            listed = {snapshot.id for snapshot in snapshots.list_snapshots(tx, work.subject)}
+        if work.state.snapshot_id in listed:
+            return
         self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
 
 

@@ -15,11 +15,12 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot
+from ramet.model.status import OperationStatus
 from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
-from ramet.store import services, snapshots
-from tests.worlds import World
+from ramet.store import operations, services, snapshots
+from tests.worlds import Hurried, World
 
 
 def known_snapshots(world: World, service: Service) -> list[Snapshot]:
@@ -113,6 +114,28 @@ def test_a_snapshot_after_the_clock_was_set_back_is_tried_again_when_it_fails(
             behind.take_due()
             world.worker.run_until_idle()
         assert len(known_snapshots(world, service)) == expected
+
+
+def test_a_snapshot_that_is_listed_stays_when_the_removal_of_what_is_older_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+    world.backend.commit(service.id, "row")
+    taken = take_snapshot(world.plane, world.project.id, service.id, "kept")
+
+    def fail(*_arguments: object) -> None:
+        raise OSError("The disk is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.restore, "discard_wal", fail)
+        Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=3600.0)
+    with world.store.read() as tx:
+        found = operations.get(tx, taken.id)
+    assert found is not None
+    assert found.status is OperationStatus.FAILED
+    assert taken.id in {one.id for one in known_snapshots(world, service)}
+    fork = world.fork(service, ForkRequest(ForkStrategy.LAST_SNAPSHOT, snapshot_id=taken.id))
+    assert world.backend.values(fork.id) == ["row"]
 
 
 def test_snapshots_that_somebody_waits_for_are_not_postponed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
