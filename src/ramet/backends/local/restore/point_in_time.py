@@ -30,7 +30,7 @@ from ramet.backends.local.restore.standby_copy import (
 )
 from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.volumes.driver import Driver, Exclusions
-from ramet.backends.local.wal.control_file import ControlData, read_control_data
+from ramet.backends.local.wal.control_file import ControlData, read_control_data, read_standby_end
 from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, segments_in
@@ -105,10 +105,14 @@ class RollForward:
             raise self._with_remedy(broken, base, reader) from broken
 
     def _has_left(self, timeline: int) -> bool:
-        """Tell whether the parent's data was replaced since a base backup: it is on another timeline then."""
+        """Tell whether the parent's data was replaced since a base backup: it is on another timeline then.
+
+        Between a promotion and the next checkpoint only the end of recovery is known to be on the new one.
+        """
         if self.extent is not None or self.is_standby or not self.parent.data.is_dir():
             return False
-        return self._control_data().timeline != timeline
+        _, recovered_to = read_standby_end(self.installation.program("pg_controldata"), self.parent.data)
+        return max(self._control_data().timeline, recovered_to) != timeline
 
     def _check_left_later(self, timeline: int) -> None:
         """Refuse a target at which the parent's data was replaced already.

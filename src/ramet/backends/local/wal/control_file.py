@@ -70,7 +70,11 @@ def read_standby_settings(pg_controldata: str, data: Path) -> dict[str, int]:
 
 
 def read_standby_end(pg_controldata: str, data: Path) -> tuple[str, int]:
-    """Return up to which LSN, on which timeline, a stopped standby has replayed."""
+    """Return up to which LSN, on which timeline, a stopped standby has replayed.
+
+    Of a server that was promoted, until its first checkpoint, that is where recovery ended, on its new timeline; later
+    the timeline is 0.
+    """
     fields = _fields(pg_controldata, data)
     return fields["Minimum recovery ending location"], int(fields["Min recovery ending loc's timeline"])
 
