@@ -3,7 +3,7 @@
 A real clock cannot be set back for a test: what happens with real servers is in `prove/clock.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -126,6 +126,15 @@ def test_a_target_that_needs_no_end_of_the_wal_is_found_when_the_end_is_missing(
 def test_the_end_of_the_wal_is_not_determined_without_a_clock_step() -> None:
     end = LiveEnd(lambda: pytest.fail("asked for"), _at(3))
     assert _included(_find([1.0, 2.0, 3.0], {"early": _base(0, 0), "late": _base(2.5, 2)}, 1.5, end)) == 1
+
+
+@pytest.mark.parametrize(("times", "steps"), [([1.0, 1.1, 1.2], 0), ([1.0, -5.0, -4.0], 1)])
+def test_a_snapshot_of_a_standby_that_is_dated_after_its_last_commit_shows_no_clock_step(
+    times: list[float], steps: int
+) -> None:
+    bases = {"early": replace(_base(3, 1), of_standby=True)}
+    found = _find(times, bases, 5, _end_of(times, None))
+    assert len(found.cut.clock_steps) == steps
 
 
 _LONG = [*range(1, 60), *[-1] * 60, *range(60, 100)]

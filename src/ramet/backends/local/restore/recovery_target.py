@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ramet.backends.local.restore.base_backup import Base
+from ramet.backends.local.restore.standby_copy import DATING_MARGIN
 from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, CutSearch, clock_steps
 from ramet.backends.local.wal.locate import BrokenChain, WalSource
 from ramet.backends.local.wal.reading import Position, is_within_record
@@ -193,16 +194,21 @@ def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tup
 
     WAL before transactions that ended clearly before the target is included without being read.
     """
-    timeline, since, start = base.facts.timeline, base.facts.taken_at, lsn_number(base.facts.end_lsn)
+    timeline, start = base.facts.timeline, lsn_number(base.facts.end_lsn)
     last = segment_before(timeline, until_lsn)
     before = reversed(list(segments_between(segment_at(timeline, base.facts.end_lsn), last))[:-1])
     known = next((lsn for segment in before if (lsn := reader.clearly_before(segment, target)) is not None), start)
-    search, fault = CutSearch.begin(target, since if known <= start else None), None
+    search, fault = CutSearch.begin(target, _clock_at(base) if known <= start else None), None
     try:
         search.read(reader.stream(timeline, max(start, known), lsn_number(until_lsn)))
     except _Interrupted as interrupted:
         fault = interrupted.fault
     return search.cut(), fault
+
+
+def _clock_at(base: Base) -> datetime:
+    """Return a time that the clock showed when a base backup was complete; that of a standby may be dated later."""
+    return base.facts.taken_at - DATING_MARGIN if base.of_standby else base.facts.taken_at
 
 
 def _base_after_step(
@@ -238,7 +244,7 @@ def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime
     """Tell whether the clock was set back to `target` or before in the WAL after a base backup."""
     facts = base.facts
     ends = _until_fault(reader.stream(facts.timeline, lsn_number(facts.end_lsn), lsn_number(until_lsn)))
-    return any(step.time <= target for step in clock_steps(ends, facts.taken_at))
+    return any(step.time <= target for step in clock_steps(ends, _clock_at(base)))
 
 
 def _first_page(path: Path) -> bytes:

@@ -41,8 +41,8 @@ STANDBY = "standby"
 RECOVERED_ON = "recovered_on"
 _CONTROL_FILE = "global/pg_control"
 _LOOKS = 50
-# The times of concurrent commits are out of order by less.
-_MARGIN = timedelta(seconds=2)
+# A base backup may be dated so long after its last commit: the times of concurrent commits are out of order by less.
+DATING_MARGIN = timedelta(seconds=2)
 _PROGRESS = """
 SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_xact_replay_timestamp(), c.checkpoint_time,
     w.last_msg_send_time, coalesce(pg_last_wal_replay_lsn() >= w.latest_end_lsn, false), w.pid IS NOT NULL
@@ -68,8 +68,8 @@ def replayed(connection: connections.Connection) -> Replayed:
     in_recovery, lsn, commit, checkpoint, message, is_current, is_streaming = row(connection, _PROGRESS)
     if not in_recovery or lsn is None:
         raise Unavailable("NO_STANDBY", "The server is not a standby that replays WAL")
-    times = [commit + _MARGIN if commit else checkpoint, checkpoint, *([message] if message else [])]
-    known = [commit or checkpoint, *([message - _MARGIN] if message and is_current else [])]
+    times = [commit + DATING_MARGIN if commit else checkpoint, checkpoint, *([message] if message else [])]
+    known = [commit or checkpoint, *([message - DATING_MARGIN] if message and is_current else [])]
     return Replayed(lsn, max(times), max(known), bool(is_streaming))
 
 
