@@ -1,6 +1,6 @@
 """Let a service fall asleep, and change when it does.
 
-sleep      settle   waits for forks that copy from it                           -
+sleep      settle   nothing; ends it while others copy from the service         -
            stop     a stopped server, unless a client is connected; its         (serve)
                     endpoint accepts clients, which wait. READY for clients
 set_sleep  settle   waits for forks that copy from it                           -
@@ -33,7 +33,9 @@ class Sleep(Steps):
     name = ProcedureName.SLEEP
 
     def settle(self, work: Work[Interrupting]) -> Outcome:
-        return await_settled(self.tools, work) or Next("stop")
+        if await_settled(self.tools, work) is None:
+            return Next("stop")
+        return Done(changes=lambda tx: finish(tx, work))  # to wait could last: forks may overlap without end
 
     def stop(self, work: Work[Interrupting]) -> Outcome:
         if self.tools.backend.endpoints.fall_asleep(self.tools.server(work)):

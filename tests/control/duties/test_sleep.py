@@ -1,11 +1,13 @@
 """Services fall asleep when nobody uses them, and clients that wait wake theirs: over the memory backend."""
 
+import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
-from ramet.backends.interface.values import Server, Sessions
+from ramet.backends.interface.values import Capture, Server, Sessions, Source
 from ramet.control import services
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.sleep import FallingAsleep, Waking
@@ -197,7 +199,7 @@ def test_a_sleeping_service_is_forked_and_snapshotted_without_waking(world: Worl
     assert look(world, service).asleep
 
 
-def test_a_service_that_falls_asleep_is_forked_and_snapshotted_first(world: World) -> None:
+def test_a_service_that_falls_asleep_is_forked_and_snapshotted_and_stays_awake(world: World) -> None:
     service = new(world)
     world.backend.commit(service.id, "row")
     assert submit_sleep(world.plane, service.id)
@@ -205,7 +207,31 @@ def test_a_service_that_falls_asleep_is_forked_and_snapshotted_first(world: Worl
     fork = world.fork(service)
     assert (status_of(fork), world.backend.values(fork.id)) == (Status.READY, ["row"])
     assert taken.id in world.backend.volumes[service.id].snapshots
+    found = look(world, service)
+    assert (found.asleep, status_of(found)) == (False, Status.READY)
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
     assert look(world, service).asleep
+
+
+def test_a_service_that_is_forked_while_it_falls_asleep_can_be_changed_before_its_forks_are_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = new(world)
+    assert submit_sleep(world.plane, service.id)
+    fork = fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW)).service
+    capture, attempts, changed = world.backend.restore.capture, itertools.count(), list[Service]()
+
+    def change_first(server: Server, source: Source) -> Capture | None:
+        if not changed:
+            with suppress(Unavailable):
+                changed.append(set_sleep(world.plane, world.project.id, service.id, 60))
+        return capture(server, source) if changed or next(attempts) == 20 else None
+
+    monkeypatch.setattr(world.backend.restore, "capture", change_first)
+    world.worker.run_until_idle()
+    assert [(one.sleep_after_seconds, status_of(one)) for one in changed] == [(60, Status.READY)]
+    assert status_of(look(world, fork)) is Status.READY
 
 
 def test_a_fork_of_the_last_snapshot_of_a_service_that_falls_asleep_is_not_behind_its_forks(world: World) -> None:
