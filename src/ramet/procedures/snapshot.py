@@ -16,6 +16,7 @@ from ramet.errors import Failed
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
+from ramet.model.service import is_falling_asleep
 from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import FORKED_WITHIN, Steps, Tools, release_holds, submit_preparation, take_snapshot
@@ -39,9 +40,13 @@ class TakeSnapshot(Steps):
         return Next("retire", self._timed(work, begun), lambda tx: snapshots.insert_snapshot(tx, taken))
 
     def _give_way(self, work: Work[SnapshotState]) -> None:
-        """Raise Failed when what works on the service waits for this, and so nothing starts the server again."""
-        activity = self.tools.service(work.subject).activity
-        if activity is not None and activity.procedure != ProcedureName.RESTART:
+        """Raise Failed when what works on the service waits for this, and so nothing starts the server again.
+
+        A service that falls asleep, or has just done so, is copied from its stopped data directory at a later attempt.
+        """
+        service = self.tools.service(work.subject)
+        others = service.activity is not None and service.activity.procedure != ProcedureName.RESTART
+        if others and not (service.asleep or is_falling_asleep(service)):
             raise Failed("SERVER_DOWN", "The server is not running, and another operation works on the service")
 
     def retire(self, work: Work[SnapshotState]) -> Outcome:

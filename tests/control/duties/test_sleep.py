@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from ramet.backends.interface.values import Capture, Server, Sessions, Source
+from ramet.backends.interface.values import Capture, Server, Sessions, SnapshotFacts, Source
 from ramet.control import services
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.sleep import FallingAsleep, Waking
@@ -15,7 +15,7 @@ from ramet.control.poolers import enable_pooler
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import take_snapshot
-from ramet.control.sleep import set_sleep, submit_sleep
+from ramet.control.sleep import set_sleep, submit_sleep, wake
 from ramet.errors import Invalid, Unavailable, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -243,25 +243,48 @@ def test_a_fork_of_the_last_snapshot_of_a_service_that_falls_asleep_is_not_behin
     assert world.backend.values(fork.id) == ["row"]
 
 
-def test_a_fork_of_a_service_whose_server_stops_to_fall_asleep_has_its_data(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("strategy", [ForkStrategy.NOW, ForkStrategy.LAST_SNAPSHOT])
+def test_a_service_whose_server_stops_to_fall_asleep_is_forked_and_snapshotted_with_its_data(
+    world: World, monkeypatch: pytest.MonkeyPatch, strategy: ForkStrategy
 ) -> None:
     service = new(world)
     world.backend.commit(service.id, "row")
+    world.fork(service)  # the last snapshot is older
     assert submit_sleep(world.plane, service.id)
-    fall_asleep, forks = world.backend.endpoints.fall_asleep, list[Service]()
+    fall_asleep, forks, taken = world.backend.endpoints.fall_asleep, list[Service](), list[str]()
 
     def interrupted(server: Server) -> bool:
         found = fall_asleep(server)
         if not forks:
-            forks.append(fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW)).service)
+            forks.append(fork_service(world.plane, world.project.id, service.id, ForkRequest(strategy)).service)
+            taken.append(take_snapshot(world.plane, world.project.id, service.id, "by hand").id)
             raise Unavailable("KILLED", "The worker is killed before it has recorded that")
         return found
 
     monkeypatch.setattr(world.backend.endpoints, "fall_asleep", interrupted)
     world.worker.run_until_idle()
     assert (status_of(look(world, forks[0])), world.backend.values(forks[0].id)) == (Status.READY, ["row"])
+    assert set(taken) <= {*world.backend.volumes[service.id].snapshots}
     assert look(world, service).asleep
+
+
+def test_a_snapshot_of_a_service_that_just_fell_asleep_is_taken_before_a_client_wakes_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = asleep(world)
+    taken, woken = take_snapshot(world.plane, world.project.id, service.id, None), list[bool]()
+    take = world.backend.restore.take_snapshot
+
+    def late(server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
+        if not woken:
+            woken.append(wake(world.plane, service.id))
+            return None  # as of a server that was stopped while it was copied
+        return take(server, snapshot_id, paused)
+
+    monkeypatch.setattr(world.backend.restore, "take_snapshot", late)
+    world.worker.run_until_idle()
+    assert taken.id in world.backend.volumes[service.id].snapshots
+    assert (woken, status_of(look(world, service))) == ([True], Status.READY)
 
 
 def test_what_a_service_that_falls_asleep_cannot_do_now_is_to_be_tried_again(world: World) -> None:
