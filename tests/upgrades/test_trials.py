@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.duties.health import Health
-from ramet.control.services import list_services, stop_service
-from ramet.errors import Invalid, NotFound, WrongState
+from ramet.control.requests import CreateRequest
+from ramet.control.services import create_service, list_services, stop_service
+from ramet.control.sleep import submit_sleep
+from ramet.errors import Error, Invalid, NotFound, Unavailable, WrongState
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
-from ramet.model.upgrade import Refusal, Statement
+from ramet.model.upgrade import Refusal, Statement, UpgradeFacts
 from ramet.upgrades.verbs import Upgrade, UpgradeRequest, get_upgrade, list_upgrades, upgrade_service
 from tests.worlds import World, make_world
 
@@ -107,6 +110,26 @@ def test_a_paused_service_is_refused(world: World, shop: Service) -> None:
     world.worker.run_until_idle()
     with pytest.raises(WrongState, match="upgrade needs it to be READY"):
         upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW, True))
+
+
+@pytest.mark.parametrize(("is_asleep", "error"), [(False, Unavailable), (True, WrongState)])
+def test_a_service_that_falls_asleep_while_it_is_examined_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_asleep: bool, error: type[Error]
+) -> None:
+    shop = world.settle(create_service(world.plane, world.project.id, CreateRequest("shop", sleep_after_seconds=600)))
+    examine = world.backend.upgrades.examine
+
+    def long_lasting(server: Server, to_major: int) -> UpgradeFacts:
+        facts = examine(server, to_major)
+        assert submit_sleep(world.plane, shop.id)
+        if is_asleep:
+            world.worker.run_until_idle()
+        return facts
+
+    monkeypatch.setattr(world.backend.upgrades, "examine", long_lasting)
+    with pytest.raises(error, match="asleep"):
+        upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(NEW))
+    assert list_upgrades(world.plane, world.project.id, shop.id) == []
 
 
 def test_an_idempotency_key_makes_one_trial(world: World, shop: Service) -> None:

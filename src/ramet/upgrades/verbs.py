@@ -88,6 +88,7 @@ def upgrade_service(
         if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
             return replayed
         plan = recheck(plane, tx, plan, wanted)
+        _check_ready(plan.parent)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork]))
         fork = new.given_to(plan.fork, plane, port)
@@ -133,8 +134,7 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
     check_independent(service, "upgrade")
-    if status_of(service) is not Status.READY:
-        raise wrong_state(service, "upgrade", (Status.READY,))
+    _check_ready(service)
     if request.keeps and not request.is_trial:
         raise Invalid(
             "CONTRADICTION", "keep_fork can be true only with trial true", "The service before remains in any case."
@@ -152,6 +152,12 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
             "\n".join(_in_words(one) for one in facts.refusals[:_SHOWN_REFUSALS]),
         )
     return service, facts
+
+
+def _check_ready(service: Service) -> None:
+    """Raise the error for a service that is not READY: one that is asleep, or falls asleep, is not."""
+    if status_of(service) is not Status.READY:
+        raise wrong_state(service, "upgrade", (Status.READY,))
 
 
 def _check_version(plane: Plane, service: Service, to_major: int) -> None:
