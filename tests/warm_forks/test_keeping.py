@@ -13,6 +13,7 @@ from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import create_service
 from ramet.errors import Exhausted, Failed
 from ramet.events.recorder import EventRecorder
+from ramet.followers.observation import Observing
 from ramet.model import warm_forks
 from ramet.model.events import EventFilter, EventType
 from ramet.model.fork import ForkStrategy
@@ -141,10 +142,27 @@ def test_forks_of_a_standby_are_as_old_as_what_it_has_received(warm: Warm) -> No
     world.work()
     world.advance(timedelta(minutes=2))
     of_standby.tend()
-    assert of_standby.ids() == kept - {fork["service_id"]}  # another one would be as old
+    assert kept - of_standby.ids() == {fork["service_id"]}
+    assert len(of_standby.ids()) == 2
     world.advance(timedelta(minutes=5))
     of_standby.tend()
     assert of_standby.ids() == set()
+
+
+def test_forks_of_a_standby_are_replaced_before_they_are_too_old_when_it_has_received_more(warm: Warm) -> None:
+    world, until = warm.world, warm.world.clock() - timedelta(seconds=400)
+    of_standby = standby(warm, until)
+    of_standby.keep(1)
+    kept = of_standby.ids()
+    assert len(kept) == 1
+    of_standby.tend()
+    assert of_standby.ids() == kept  # another one would be as old
+    world.backend.followers.complete_until = until + timedelta(seconds=350)
+    world.advance(timedelta(minutes=1))  # observations are recorded every few seconds
+    Observing(world.plane).observe_standbys()
+    of_standby.tend()
+    assert len(of_standby.ids()) == 1
+    assert not of_standby.ids() & kept
 
 
 def test_no_forks_are_kept_of_a_standby_of_which_is_not_known_what_it_has_received(warm: Warm) -> None:

@@ -40,6 +40,7 @@ EVERY_SECONDS = 1.0
 WASTE_SECONDS = 10.0  # to make a fork that nobody gets, and to delete it, takes about half a second of CPU time
 _LOOK_SECONDS = 2.0
 _SETTLED_SECONDS = 10.0
+_SPARE_SECONDS = 3  # a fork that would be too old sooner than this after it was submitted is not made
 _PAUSE_SECONDS = 15.0
 _AFTER_FAILURE = timedelta(minutes=1)
 _FREE_PORTS = 8
@@ -130,7 +131,7 @@ class KeepingWarm:
         kept = [(fork, warmth) for fork, warmth in current if fork not in stale]
         self._discard(pool, [fork for fork, _ in kept[pool.size :]], "Its parent keeps fewer forks now")
         kept = kept[: pool.size]
-        late = [fork for fork, warmth in kept if self._is_due(warmth, seen, pool, now)]
+        late = [fork for fork, warmth in kept if self._is_due(parent, warmth, seen, pool, now)]
         if not pool.automatic:
             is_full = len(kept) == pool.size and all(fork.ready_at is not None for fork, _ in kept)
             late = late[-1:] if is_full else []
@@ -164,10 +165,13 @@ class KeepingWarm:
                 services.update_service(tx, fork.id, settings=with_warmth(current.settings, warmth))
         return fork, warmth
 
-    def _is_due(self, warmth: Warmth, seen: _Seen, pool: Pool, now: datetime) -> bool:
+    def _is_due(self, parent: Service, warmth: Warmth, seen: _Seen, pool: Pool, now: datetime) -> bool:
         """Tell whether a fork is to be replaced although its state is not too old yet."""
         if seen.mark is not None and warmth.mark == seen.mark:
             return False
+        until = _complete_until(parent, now)
+        if until is None or until <= warmth.as_of:
+            return False  # another one would be as old
         return seen.is_settled or not (pool.automatic or warmth.is_within(pool.max_age_seconds // 2, now))
 
     def _host_is_idle(self, parent: Service) -> bool:
@@ -205,7 +209,7 @@ def as_keeper(plane: Plane) -> Plane:
 
 def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
     """Submit a fork for a pool. Raises an Error of the verb fork, and Exhausted unless there is room for two."""
-    as_of, mark = _complete_until(parent, pool, plane.clock()), plane.backend.replication.commit_mark(server_of(parent))
+    as_of, mark = _as_of(parent, pool, plane.clock()), plane.backend.replication.commit_mark(server_of(parent))
     request = replace(REQUEST, name=suffixed(parent.name, "-warm"))
     plan = forks.plan_fork(plane, parent.project_id, parent.id, request)
     new, capacity = new_identity(plane, PASSWORD_KEY), capacity_of(plane)
@@ -223,21 +227,27 @@ def make_warm_fork(plane: Plane, parent: Service, pool: Pool) -> None:
         accept(plane, tx, fork, ProcedureName.FORK, new.password, state, plan.parent.id)
 
 
-def _complete_until(parent: Service, pool: Pool, now: datetime) -> datetime:
+def _complete_until(parent: Service, now: datetime) -> datetime | None:
     """Return the time until which a parent has everything: of a standby, as far as it had received it when last seen.
 
-    Raises WrongState where a fork of that would be replaced at once.
+    None where that is not known.
     """
     if not is_standby(parent):
         return now
     until = None if parent.following is None else parent.following.complete_until
-    if until is None or now - until > timedelta(seconds=pool.max_age_seconds // 2):
+    return None if until is None else min(now, until)
+
+
+def _as_of(parent: Service, pool: Pool, now: datetime) -> datetime:
+    """Return the time until which a fork has everything. Raises WrongState where it would be too old at once."""
+    until, most_seconds = _complete_until(parent, now), pool.max_age_seconds - _SPARE_SECONDS
+    if until is None or now - until > timedelta(seconds=most_seconds):
         raise WrongState(
             "NOT_RECEIVED",
-            f"What service {parent.id} has of its source is older than {pool.max_age_seconds // 2} s, or not known",
-            "Its pool is filled when the source can be reached again.",
+            f"What service {parent.id} has of its source is older than {most_seconds} s, or not known",
+            "Its pool is filled when it has received newer changes; the clock of the source counts.",
         )
-    return min(now, until)
+    return until
 
 
 def delete_unclaimed(plane: Plane, tx: sa.Connection, fork_id: str, reason: str) -> bool:
