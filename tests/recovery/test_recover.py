@@ -27,6 +27,8 @@ from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.model.upstream import FollowMethod
 from ramet.recovery.collect import Content, collect
+from ramet.recovery.contents import Holding
+from ramet.recovery.plan import make_plan
 from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.session import progress_of
 from ramet.store import sessions
@@ -186,6 +188,48 @@ def test_a_service_whose_recovery_failed_is_tried_again(world: World, new: World
     found = services.get_service(new.plane, world.project.id, shop.id)
     assert (status_of(found), found.port) == (Status.READY, shop.port + 50)
     assert [one.ready_at is not None for one in found.replica_sets] == [True]
+
+
+@pytest.mark.parametrize("has_target", [False, True])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_service_that_was_recovered_to_another_time_is_refused(
+    world: World, new: World, lost: Content, has_target: bool, is_over: bool
+) -> None:
+    now = utc_now()
+    target, other = (now, None) if has_target else (None, now)
+    entries = lost.services[:1]
+    ids = submit_recoveries(new.plane, list(lost.projects), list(lost.keys), entries, lost.secrets, target)
+    if is_over:
+        new.worker.run_until_idle()
+    held = [Holding(entries[0], "demo", now, now, 1, 1, 1)]
+    assert make_plan(new.plane, held, target, new_ports=False).entries == entries
+    for wanted in (other, now - timedelta(minutes=1)):
+        plan = make_plan(new.plane, held, wanted, new_ports=False)
+        assert [one.error.code for one in plan.refused] == ["RECOVERED_TO_ANOTHER_TIME"]
+        assert plan.entries == ()
+    assert [one.target for one in progress_of(new.store, ids)] == [target]
+
+
+def test_a_recovery_that_failed_is_tried_again_to_another_time(world: World, new: World, lost: Content) -> None:
+    new.backend.archive.fault = Failed("ARCHIVE_DAMAGED", "The archive is damaged")
+    ids = recover(new, lost)
+    new.backend.archive.fault = None
+    target = utc_now()
+    held = [Holding(one, "demo", target, target, 1, 1, 1) for one in lost.services[:1]]
+    plan = make_plan(new.plane, held, target, new_ports=False)
+    submit_recoveries(new.plane, list(lost.projects), list(lost.keys), plan.entries, lost.secrets, target)
+    new.worker.run_until_idle()
+    (found,) = progress_of(new.store, ids[:1])
+    assert (found.status, found.target) == ("READY", target)
+
+
+def test_a_service_that_was_made_here_is_not_recovered_to_a_time(world: World, secrets: Path) -> None:
+    world.create("shop")
+    (entry,) = collect(world.store, secrets, utc_now()).services
+    held = [Holding(entry, "demo", utc_now(), utc_now(), 1, 1, 1)]
+    (refused,) = make_plan(world.plane, held, utc_now(), new_ports=False).refused
+    assert "is on this host already, not recovered;" in str(refused.error)
+    assert make_plan(world.plane, held, None, new_ports=False).refused == ()
 
 
 def test_a_service_that_subscribed_says_that_it_receives_nothing_any_more_and_is_promoted(

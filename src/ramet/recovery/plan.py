@@ -8,12 +8,15 @@ from msgspec.structs import replace
 
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports
-from ramet.errors import Error, Exhausted, Failed, Invalid
+from ramet.errors import Error, Exhausted, Failed, Invalid, WrongState
 from ramet.model.gaps import check_gaps
+from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
 from ramet.recovery.catalogue import ReplicaSetEntry, ServiceEntry
 from ramet.recovery.contents import Holding
+from ramet.recovery.session import is_tried_again, recovery_of, target_of
 from ramet.store import services
+from ramet.store.operations import Operation
 
 
 @dataclass(frozen=True)
@@ -35,18 +38,18 @@ class Plan:
 
 def make_plan(plane: Plane, holdings: Sequence[Holding], target: datetime | None, *, new_ports: bool) -> Plan:
     """Check services against this host. Raises Invalid when ports are taken, unless they may be replaced."""
-    with plane.store.read() as tx:
-        is_known = {each.entry.id: services.get_service(tx, each.entry.id) is not None for each in holdings}
+    here = {each.entry.id: found for each in holdings if (found := _here(plane, each.entry.id)) is not None}
     entries, refused, differences = list[ServiceEntry](), list[Refused](), list[str]()
     for each in holdings:
-        error = None if is_known[each.entry.id] else _refusal(plane, each, target)
+        known = here.get(each.entry.id)
+        error = _refusal(plane, each, target) if known is None else _another_time(*known, target)
         if error is not None:
             refused.append(Refused(each.entry, error))
             continue
         entry, differing = _adapted(plane, each.entry)
         entries.append(entry)
         differences += differing
-    fresh = [entry for entry in entries if not is_known[entry.id]]
+    fresh = [entry for entry in entries if entry.id not in here]
     taken = {port: name for entry in fresh for port, name in _ports(entry) if not plane.backend.host.port_is_free(port)}
     if taken and not new_ports:
         raise _ports_taken(taken)
@@ -54,6 +57,32 @@ def make_plan(plane: Plane, holdings: Sequence[Holding], target: datetime | None
         entries = _with_new_ports(plane, entries, set(taken))
         differences += [f"{name}: port {port} is in use here, and another one is taken" for port, name in taken.items()]
     return Plan(tuple(entries), tuple(refused), tuple(differences))
+
+
+def _here(plane: Plane, service_id: str) -> tuple[Service, Operation | None] | None:
+    """Return a service that is here already, with its recovery; None when that failed, as it is tried again."""
+    with plane.store.read() as tx:
+        found = services.get_service(tx, service_id)
+        return None if found is None or is_tried_again(found) else (found, recovery_of(tx, service_id))
+
+
+def _another_time(service: Service, recovery: Operation | None, target: datetime | None) -> Error | None:
+    """Return why a service that is here already does not become what it was at another time."""
+    reached = None if recovery is None else target_of(recovery)
+    if reached == target:
+        return None
+    how = "not recovered" if recovery is None else f"recovered to {_named(reached)}"
+    again = "without --to" if reached is None else f"with --to {rfc3339(reached)}"
+    return WrongState(
+        "RECOVERED_TO_ANOTHER_TIME",
+        f"Service {service.name} is on this host already, {how}; it cannot be recovered to {_named(target)}",
+        f"Run the command {again} to leave the service as it is, or to go on with its recovery. To have it as of"
+        " another time, stop Ramet here with 'ramet down', and name a new directory with --data.",
+    )
+
+
+def _named(target: datetime | None) -> str:
+    return "the newest state" if target is None else rfc3339(target)
 
 
 def _refusal(plane: Plane, holding: Holding, target: datetime | None) -> Error | None:

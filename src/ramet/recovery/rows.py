@@ -13,6 +13,7 @@ from ramet.model.project import Project
 from ramet.model.service import Service
 from ramet.procedures.state import RecoverState
 from ramet.recovery.catalogue import Secrets, ServiceEntry, service_of, set_of
+from ramet.recovery.session import is_tried_again
 from ramet.store import idempotency, projects, replica_sets, services, sessions
 from ramet.store.keys import find_key, insert_key
 
@@ -38,7 +39,7 @@ def submit_recoveries(
             service = services.get_service(tx, entry.id, lock=True)
             if service is None:
                 _submit(plane, tx, _insert(plane, tx, entry, secrets), entry, target)
-            elif service.failed_at is not None and service.ready_at is None and service.deleted_at is None:
+            elif is_tried_again(service):
                 _submit(plane, tx, _try_again(tx, service, entry), entry, target)
         _insert_clients(tx, {entry.id for entry in entries}, secrets)
     return [entry.id for entry in entries]

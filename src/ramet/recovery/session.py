@@ -15,12 +15,14 @@ from ramet.machine.secret_files import replace_secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.timestamps import rfc3339
+from ramet.procedures.state import RecoverState
 from ramet.recovery.catalogue import Secrets
 from ramet.recovery.collect import SECRET_FILES
 from ramet.recovery.contents import Contents
 from ramet.recovery.sealed import KEY_FILE, RecoveryKey
 from ramet.store import operations, services
 from ramet.store.database import Store
+from ramet.store.operations import Operation
 
 _MARK = "recovery.json"
 
@@ -98,12 +100,14 @@ def take_over(bucket: Bucket, installation: str) -> None:
 class Progress:
     """How far the recovery of a service is.
 
-    `step` is empty when it is over; the bytes are known from then on, and what was not checked.
+    `step` is empty when it is over; the bytes are known from then on, and what was not checked. `target` is None for
+    the end of the archive.
     """
 
     service: Service
     step: str
     detail: str
+    target: datetime | None = None
     downloaded_bytes: int = 0
     unread: str = ""
 
@@ -123,15 +127,32 @@ def progress_of(store: Store, service_ids: list[str]) -> list[Progress]:
     with store.read() as tx:
         found = [services.get_service(tx, service_id) for service_id in service_ids]
         known = [one for one in found if one is not None]
-        return [_progress(tx, one) for one in known]
+        return [_progress(one, recovery_of(tx, one.id)) for one in known]
 
 
-def _progress(tx: sa.Connection, service: Service) -> Progress:
-    running = operations.under_way_of(tx, service.id, ProcedureName.RECOVER)
-    if running:
-        step = SPECS[ProcedureName.RECOVER].steps[running[0].step]
-        return Progress(service, step, running[0].error or running[0].progress)
-    ended = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.RECOVER]
-    captured = (ended[0].state.get("capture") or {"facts": {}}) if ended else {"facts": {}}
-    fetched = captured["facts"].get("archive", {})
-    return Progress(service, "", service.failure or "", fetched.get("downloaded_bytes", 0), fetched.get("unread", ""))
+def is_tried_again(service: Service) -> bool:
+    """Tell whether the recovery of a service failed, so that another one may begin."""
+    return service.failed_at is not None and service.ready_at is None and service.deleted_at is None
+
+
+def recovery_of(tx: sa.Connection, service_id: str) -> Operation | None:
+    """Return the last recovery of a service, under way or over; None when it was not recovered here."""
+    found = operations.of_subject(tx, service_id)
+    return next((one for one in found if one.procedure == ProcedureName.RECOVER), None)
+
+
+def target_of(recovery: Operation) -> datetime | None:
+    """Return the time that a service is, or was, recovered to; None: to the end of what the archive had."""
+    return msgspec.convert(recovery.state, RecoverState).target
+
+
+def _progress(service: Service, recovery: Operation | None) -> Progress:
+    if recovery is None:
+        return Progress(service, "", service.failure or "")
+    target = target_of(recovery)
+    if recovery.finished_at is None:
+        step = SPECS[ProcedureName.RECOVER].steps[recovery.step]
+        return Progress(service, step, recovery.error or recovery.progress, target)
+    fetched = (recovery.state.get("capture") or {"facts": {}})["facts"].get("archive", {})
+    counted = {name: fetched[name] for name in ("downloaded_bytes", "unread") if name in fetched}
+    return Progress(service, "", service.failure or "", target, **counted)

@@ -23,7 +23,7 @@ from ramet.cli.ui.output import say
 from ramet.configured import has_storage, installation_of, is_store_used
 from ramet.control.plane import utc_now
 from ramet.errors import Invalid
-from ramet.model.timestamps import parse_timestamp
+from ramet.model.timestamps import parse_timestamp, rfc3339
 from ramet.recovery import session
 from ramet.recovery.catalogue import Secrets
 from ramet.recovery.contents import Contents, read_contents
@@ -129,7 +129,7 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
             ids = submit_recoveries(
                 runtime.plane, contents.projects, contents.keys, plan.entries, secrets, wanted.target
             )
-        _work(runtime, ids)
+        _work(runtime, ids, wanted.target)
         ended = session.progress_of(runtime.store, ids)
     print_result_of(settings, contents.url, ended, plan, output, has_key=key is not None)
     return 1 if plan.refused or any(each.service.failed_at is not None for each in ended) else 0
@@ -175,7 +175,7 @@ def _agree_on_take_over(settings: Settings, contents: Contents, wanted: Wanted) 
     raise session.take_over_needed(contents, utc_now())
 
 
-def _work(runtime: "Runtime", ids: Sequence[str]) -> None:
+def _work(runtime: "Runtime", ids: Sequence[str], target: datetime | None) -> None:
     """Run the operations until every service is there or has failed."""
     runtime.worker.take_over()
     runtime.worker.start()
@@ -188,6 +188,8 @@ def _work(runtime: "Runtime", ids: Sequence[str]) -> None:
                     return
                 time.sleep(_LOOK_SECONDS)
     except KeyboardInterrupt as interrupt:
-        raise click.Abort("The recovery is not complete. Run the same command again: it continues.") from interrupt
+        # 'an hour ago' is another time when the command runs again.
+        same = "" if target is None else f", with --to {rfc3339(target)}"
+        raise click.Abort(f"The recovery is not complete. Run it again{same}: it continues.") from interrupt
     finally:
         runtime.worker.stop()

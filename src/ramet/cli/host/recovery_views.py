@@ -154,6 +154,7 @@ def _result_data(ended: Sequence[Progress], plan: Plan) -> dict[str, Any]:
             "status": each.status,
             "host": each.service.host,
             "port": each.service.port,
+            "target_time": None if each.target is None else rfc3339(each.target),
             "downloaded_bytes": each.downloaded_bytes,
             "error": each.detail or None,
             "unread": each.unread or None,
@@ -174,9 +175,10 @@ def _print_result_table(ended: Sequence[Progress], plan: Plan) -> None:
             each.service.name,
             status_text(each.status),
             str(each.service.port),
+            "newest" if each.target is None else local_time(each.target),
             each.detail or each.unread,
         ]
         for each in ended
     ]
-    rows += [[one.entry.id, one.entry.name, Text("REFUSED", "red"), "-", str(one.error)] for one in plan.refused]
-    print_rows(("id", "name", "status", "port", "reason"), rows)
+    rows += [[one.entry.id, one.entry.name, Text("REFUSED", "red"), "-", "-", str(one.error)] for one in plan.refused]
+    print_rows(("id", "name", "status", "port", "recovered to", "reason"), rows)
