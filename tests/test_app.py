@@ -14,6 +14,7 @@ from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
+from ramet.errors import WrongState
 from ramet.followers.observation import Observing
 from ramet.settings import Settings, load_settings, make_data_dir
 
@@ -75,6 +76,22 @@ def test_a_place_is_known_by_what_lies_there(settings: Settings) -> None:
     assert not has_storage(settings)
     open_store(settings).close()
     assert has_store(settings)
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_no_store_is_made_beside_the_storage_of_services(settings: Settings, is_empty: bool) -> None:
+    open_store(settings).close()
+    (settings.data_dir / "pool.json").write_text("{}")
+    open_store(settings).close()
+    store = settings.data_dir / "ramet.db"
+    store.rename(settings.data_dir / "ramet.db.broken")
+    if is_empty:
+        store.touch()
+    for migrates in (True, False):
+        with pytest.raises(WrongState, match=r"ramet\.db is missing") as refused:
+            open_store(settings, migrates=migrates)
+        assert refused.value.code == "STORE_MISSING"
+    assert not store.exists() or store.stat().st_size == 0
 
 
 @pytest.mark.parametrize(

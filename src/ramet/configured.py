@@ -35,7 +35,8 @@ _ON_POSTGRESQL = "store-on-postgresql"
 def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     """Open the store that the settings name. Only a process that serves it `migrates` it.
 
-    Raises WrongState for a store on PostgreSQL that another data directory uses, and as `has_store` does.
+    Raises WrongState for a store on PostgreSQL that another data directory uses, for a store that is lost, and as
+    `has_store` does.
     """
     from ramet.audit.recorder import AuditRecorder
     from ramet.model.audit import chain_key
@@ -43,6 +44,7 @@ def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     from ramet.store.installation import check, claim
 
     _demand_same_kind(settings)
+    _demand_not_lost(settings)
     store = Store.open(settings.store_url(), migrates=migrates)
     if store.is_postgresql:
         try:
@@ -69,6 +71,29 @@ def _demand_same_kind(settings: Settings) -> None:
             f"The store of {settings.data_dir} is on PostgreSQL, and the settings name {settings.store_url()}",
             "Set RAMET_DATABASE_URL as it is for the running Ramet, for example with 'set -a; . /etc/ramet/ramet.env'."
             f" To change to SQLite, stop Ramet and remove {mark}.",
+        )
+
+
+def _demand_not_lost(settings: Settings) -> None:
+    """Raise WrongState where a store is missing that was there: it is made before the storage of services is.
+
+    A new one would know none of them, replace credentials, and write a catalogue without them to the archive.
+    """
+    from ramet.backends.local import doctor
+    from ramet.store.database import is_empty
+
+    if not (doctor.has_storage(settings.data_dir) or (settings.data_dir / _ON_POSTGRESQL).exists()):
+        return
+    path = Path(settings.store_url().partition(":///")[2])
+    is_postgresql = _is_postgresql(settings)
+    if is_empty(settings.store_url()) if is_postgresql else not path.exists() or path.stat().st_size == 0:
+        place = "the database in RAMET_DATABASE_URL is empty" if is_postgresql else f"its store {path} is missing"
+        raise WrongState(
+            "STORE_MISSING",
+            f"The data directory {settings.data_dir} is in use, and {place}",
+            "Restore the store from a backup: see docs/backup.md. Without one, 'ramet recover' brings services back"
+            " from an off-host archive into a new directory. To begin without these services, name a new directory with"
+            " --data.",
         )
 
 

@@ -72,8 +72,8 @@ def test_an_earlier_file_is_not_taken_for_the_store_by_a_shell_that_does_not_nam
     sqlite = load_settings({}, data_dir=data_dir)
     make_data_dir(data_dir)
     open_store(sqlite).close()  # of an early 'ramet up'
-    (data_dir / "pool.json").write_text("{}")
     opened(postgresql_url, data_dir)
+    (data_dir / "pool.json").write_text("{}")
     opened(postgresql_url, data_dir)
 
     monkeypatch.delenv("RAMET_DATABASE_URL", raising=False)
@@ -99,3 +99,15 @@ def test_a_data_directory_that_is_refused_a_store_may_have_another_one(postgresq
     with pytest.raises(WrongState):
         opened(postgresql_url, tmp_path / "two")
     open_store(load_settings({}, data_dir=tmp_path / "two")).close()
+
+
+def test_an_empty_database_is_not_taken_for_the_store_of_a_directory_in_use(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    make_data_dir(tmp_path / "data")
+    (tmp_path / "data" / "pool.json").write_text("{}")
+    for migrates in (True, False):
+        with pytest.raises(WrongState, match="is in use, and the database in RAMET_DATABASE_URL is empty") as refused:
+            opened(postgresql_url, tmp_path / "data", migrates=migrates)
+        assert refused.value.code == "STORE_MISSING"
+    assert not is_store_used(load_settings({"RAMET_DATABASE_URL": postgresql_url}, data_dir=tmp_path / "other"))
