@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ramet.control import replica_sets, services
+from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.labels import set_labels
 from ramet.control.life_spans import extend_service
 from ramet.control.plane import utc_now
@@ -32,7 +33,7 @@ from ramet.recovery.plan import make_plan
 from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.session import progress_of
 from ramet.store import sessions
-from ramet.store.services import update_service
+from ramet.store.services import deleted_in_archive, update_service
 from tests.recovery.losses import archive
 from tests.worlds import World, fork_service, make_world
 
@@ -268,3 +269,24 @@ def test_a_deleted_service_is_not_brought_back_over_its_row(world: World, new: W
     new.worker.run_until_idle()
     recover(new, lost)
     assert [one.name for one in services.list_services(new.plane, world.project.id)] == ["shop"]
+
+
+def test_a_service_that_was_deleted_after_its_recovery_is_not_recovered_again_and_its_archive_is_removed(
+    world: World, new: World, lost: Content, secrets: Path
+) -> None:
+    shop, other = (one.id for one in lost.services)
+    recover(new, lost)
+    OffHostArchive(new.plane).maintain()  # no base backup of after the recovery is there yet
+    services.delete_service(new.plane, world.project.id, shop)
+    new.worker.run_until_idle()
+    content = collect(new.store, secrets, utc_now())
+    assert (content.deleted, [one.id for one in content.services]) == ((shop,), [other])
+
+    window = timedelta(days=30)
+    discard_old_archives(new.plane, window, utc_now)
+    assert new.backend.archive.bases[shop] != []
+    discard_old_archives(new.plane, window, lambda: utc_now() + 2 * window)
+    assert shop not in new.backend.archive.bases
+    with new.store.read() as tx:
+        assert [one.id for one in deleted_in_archive(tx)] == []
+    assert collect(new.store, secrets, utc_now()).deleted == (shop,)

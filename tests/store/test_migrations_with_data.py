@@ -22,7 +22,7 @@ from ramet.store import migrate, services
 from ramet.store.columns import UtcTime
 from ramet.store.database import Store
 from ramet.store.migrate import current_revision, head_revision
-from ramet.store.tables import metadata, operation
+from ramet.store.tables import metadata, operation, service
 from tests.servers import BIN
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -245,3 +245,18 @@ def test_a_service_that_was_half_promoted_is_marked_and_secrets_of_ended_operati
     store.close()
     assert living.half_promoted
     assert states == [{"password": None, "name": "shop"}] * 2
+
+
+def test_a_service_that_was_recovered_is_marked(url: str) -> None:
+    load(url, _dump(url, "0020"))
+    engine = sa.create_engine(url)
+    with engine.begin() as tx:
+        subject = tx.scalar(sa.text("SELECT id FROM service WHERE port = 7"))
+        recovered = {"procedure": "recover", "status": "SUCCEEDED", "subject": subject}
+        tx.execute(operation.update().values(recovered))
+    engine.dispose()
+    store = Store.open(url)
+    with store.read() as tx:
+        marks = {row.port: row.recovered for row in tx.execute(sa.select(service.c.port, service.c.recovered))}
+    store.close()
+    assert marks == {7: True, 9: False}

@@ -53,6 +53,7 @@ class Delete(Steps):
             mark_sets_deleted(tx, self.tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
             finish(tx, work, deleted_at=self.tools.clock())
+            services.expect_base_backups(tx, work.subject)
 
         return Done(changes=record)
 

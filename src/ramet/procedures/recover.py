@@ -110,7 +110,7 @@ class Recover(Creation):
     def _record(self, tx: sa.Connection, work: Work[RecoverState]) -> None:
         now, known = self.tools.clock(), self.tools.service(work.subject).archive_gaps
         gaps = services.gaps_column([*known, *_lost(work.state, now)])
-        finish(tx, work, ready_at=now, paused=work.state.paused, down_reason=None, archive_gaps=gaps)
+        finish(tx, work, ready_at=now, paused=work.state.paused, down_reason=None, archive_gaps=gaps, recovered=True)
         submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
         for each in replica_sets.live_sets(tx, work.subject):
             submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())

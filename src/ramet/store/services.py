@@ -124,9 +124,15 @@ def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
 
 
 def deleted_with_archive(tx: sa.Connection) -> list[str]:
-    """Return the ids of deleted services that had a base backup in the off-host archive."""
-    had = service.c.deleted_at.is_not(None) & service.c.archive_base_at.is_not(None)
+    """Return the ids of deleted services that had a base backup in the off-host archive, before a recovery or since."""
+    had = service.c.deleted_at.is_not(None) & (service.c.archive_base_at.is_not(None) | service.c.recovered)
     return list(tx.scalars(sa.select(service.c.id).where(had).order_by(service.c.id)))
+
+
+def expect_base_backups(tx: sa.Connection, service_id: str) -> None:
+    """Let the archive of a service that was recovered, and has no base backup since, be cleaned up as any other."""
+    unknown = service.c.recovered & service.c.archive_from.is_(None)
+    tx.execute(service.update().where(service.c.id == service_id, unknown).values(archive_from=service.c.created_at))
 
 
 def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) -> int:

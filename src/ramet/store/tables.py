@@ -49,12 +49,12 @@ service = _table(
     archive_verified_at:time? archive_drilled_at:time? archive_drill_failure? archived_as?
     parent_project_id? parent_service_id? parent_name? fork_strategy? fork_target_time? origin_snapshot_id?
     data_time:time? upstream:json? following:json? protected:bool labels:json? life_span:json?
-    sleep_after_seconds:int? server_port:int? asleep:bool made_by? unclaimed:bool half_promoted:bool
+    sleep_after_seconds:int? server_port:int? asleep:bool made_by? unclaimed:bool half_promoted:bool recovered:bool
     settings:json report:json? operation_id?
     """,
 )
-for _column in (service.c.protected, service.c.asleep, service.c.unclaimed, service.c.half_promoted):
-    _column.server_default = sa.DefaultClause(sa.false())
+for _name in ("protected", "asleep", "unclaimed", "half_promoted", "recovered"):
+    service.c[_name].server_default = sa.DefaultClause(sa.false())
 _live_service = is_live(service)
 sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_live_service, postgresql_where=_live_service)
 sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_live_service, postgresql_where=_live_service)
