@@ -15,8 +15,11 @@ from ramet.errors import Failed, Invalid
 from ramet.model.gaps import Gap
 from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
+from ramet.recovery.catalogue import Secrets
 from ramet.recovery.contents import Contents, Holding, read_contents
 from ramet.recovery.plan import make_plan
+from ramet.recovery.rows import submit_recoveries
+from ramet.store import services as rows
 from tests.recovery.archives import TAKEN_AT, archive_base, publish
 from tests.worlds import World, make_world
 
@@ -104,6 +107,44 @@ def test_ports_in_use_are_named_or_replaced(new: World, contents: Contents, monk
     assert after.nodes[1][1] not in taken
     assert len({entry.port, after.port, *(port for _, port in after.nodes)}) == 4
     assert len(plan.differences) == 2
+
+
+def test_ports_of_services_of_this_host_are_in_use(new: World, contents: Contents) -> None:
+    shop = shop_of(contents)
+    there = new.create("there")
+    with new.store.write() as tx:
+        rows.update_service(tx, there.id, port=shop.entry.port, paused=True)  # nothing listens at its port
+    with pytest.raises(Invalid, match=rf"{shop.entry.port} \(shop\)"):
+        make_plan(new.plane, [shop], None, new_ports=False)
+    (entry,) = make_plan(new.plane, [shop], None, new_ports=True).entries
+    assert entry.port != shop.entry.port
+
+
+def test_two_services_of_the_archive_with_one_port_get_two(new: World, contents: Contents) -> None:
+    shop = shop_of(contents)
+    other = dataclasses.replace(shop, entry=replace(shop.entry, id="other12345", name="other", replica_sets=()))
+    with pytest.raises(Invalid, match=rf"{shop.entry.port} \(other\)"):
+        make_plan(new.plane, [shop, other], None, new_ports=False)
+    first, second = make_plan(new.plane, [shop, other], None, new_ports=True).entries
+    assert (first, second.port != shop.entry.port) == (shop.entry, True)
+
+
+def test_a_recovery_that_is_tried_again_gets_other_ports_in_place_of_taken_ones(
+    new: World, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = shop_of(contents)
+    monkeypatch.setattr(MemoryHost, "port_is_free", lambda _host, port: port != shop.entry.port)
+
+    def tried() -> int:
+        plan = make_plan(new.plane, [shop], None, new_ports=True)
+        submit_recoveries(new.plane, contents.projects, [], plan.entries, Secrets(), None)
+        new.worker.run_until_idle()  # this archive has no base backup: it fails
+        return services.get_service(new.plane, shop.entry.project_id, shop.entry.id).port
+
+    new.backend.archive.location = "memory://archive"
+    assert [tried() == shop.entry.port for _ in range(2)] == [False, False]
+    with pytest.raises(Invalid, match="are in use on this host"):
+        make_plan(new.plane, [shop], None, new_ports=False)
 
 
 def test_a_smaller_machine_gives_what_it_has(new: World, contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:

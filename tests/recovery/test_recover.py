@@ -175,10 +175,14 @@ def test_a_recovery_that_runs_again_makes_nothing_twice(world: World, new: World
     assert len(new.projects.list_keys(world.project.id)) == 1
 
 
-def test_a_service_whose_recovery_failed_is_tried_again(world: World, new: World, lost: Content) -> None:
+@pytest.mark.parametrize("has_less", [False, True])
+def test_a_service_whose_recovery_failed_is_tried_again(
+    world: World, new: World, lost: Content, has_less: bool
+) -> None:
     shop = lost.services[0]
     new.backend.archive.fault = Failed("ARCHIVE_DAMAGED", "The archive is damaged")
-    recover(new, lost)
+    without_sets = replace(shop, replica_sets=(), sleep_after_seconds=None) if has_less else shop
+    recover(new, Content(lost.projects, lost.keys, (without_sets, *lost.services[1:]), (), lost.secrets))
     (failed, _) = progress_of(new.store, [one.id for one in lost.services])
     assert (failed.status, failed.detail) == ("UNSTABLE", "The archive is damaged")
     assert new.leftovers() == []

@@ -50,12 +50,12 @@ def make_plan(plane: Plane, holdings: Sequence[Holding], target: datetime | None
         entries.append(entry)
         differences += differing
     fresh = [entry for entry in entries if entry.id not in here]
-    taken = {port: name for entry in fresh for port, name in _ports(entry) if not plane.backend.host.port_is_free(port)}
+    taken = _taken_ports(plane, fresh)
     if taken and not new_ports:
         raise _ports_taken(taken)
     if taken:
-        entries = _with_new_ports(plane, entries, set(taken))
-        differences += [f"{name}: port {port} is in use here, and another one is taken" for port, name in taken.items()]
+        entries = _with_new_ports(plane, entries, taken)
+        differences += [f"{one.name}: port {one.port} is in use here, and another one is taken" for one in taken]
     return Plan(tuple(entries), tuple(refused), tuple(differences))
 
 
@@ -169,8 +169,30 @@ def _ports(entry: ServiceEntry) -> Iterable[tuple[int, str]]:
             yield port, f"read replica set {each.name} of {entry.name}"
 
 
-def _ports_taken(taken: dict[int, str]) -> Invalid:
-    listed = ", ".join(f"{port} ({name})" for port, name in taken.items())
+@dataclass(frozen=True)
+class _Taken:
+    """A port that a service cannot have, with the name of what would have it."""
+
+    service_id: str
+    port: int
+    name: str
+
+
+def _taken_ports(plane: Plane, fresh: list[ServiceEntry]) -> list[_Taken]:
+    """Return the ports that these services cannot have: something listens there, or another service has them."""
+    with plane.store.read() as tx:
+        used = services.used_ports(tx)
+    taken = list[_Taken]()
+    for entry in fresh:
+        own = dict(_ports(entry))
+        unfit = {port for port in own if port in used or not plane.backend.host.port_is_free(port)}
+        taken += [_Taken(entry.id, port, name) for port, name in own.items() if port in unfit]
+        used |= own.keys()
+    return taken
+
+
+def _ports_taken(taken: list[_Taken]) -> Invalid:
+    listed = ", ".join(f"{one.port} ({one.name})" for one in taken)
     return Invalid(
         "PORT_IN_USE",
         f"Ports of services are in use on this host: {listed}",
@@ -178,14 +200,16 @@ def _ports_taken(taken: dict[int, str]) -> Invalid:
     )
 
 
-def _with_new_ports(plane: Plane, entries: list[ServiceEntry], taken: set[int]) -> list[ServiceEntry]:
+def _with_new_ports(plane: Plane, entries: list[ServiceEntry], taken: list[_Taken]) -> list[ServiceEntry]:
     """Return the services with other ports in place of those that are taken."""
-    wanted = {port for entry in entries for port, _ in _ports(entry)} - taken
+    wanted = {port for entry in entries for port, _ in _ports(entry)}
     chosen = [port for port in free_ports(plane, len(taken) + len(wanted)) if port not in wanted]
     if len(chosen) < len(taken):
         raise Exhausted("NO_FREE_PORT", f"{len(taken)} new ports are needed", "Widen RAMET_PORT_RANGE.")
-    new = dict(zip(sorted(taken), chosen, strict=False))
-    return [_renumbered(entry, new) for entry in entries]
+    new = dict[str, dict[int, int]]()
+    for one, port in zip(taken, chosen, strict=False):
+        new.setdefault(one.service_id, {})[one.port] = port
+    return [_renumbered(entry, new.get(entry.id, {})) for entry in entries]
 
 
 def _renumbered(entry: ServiceEntry, new: dict[int, int]) -> ServiceEntry:

@@ -12,7 +12,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.project import Project
 from ramet.model.service import Service
 from ramet.procedures.state import RecoverState
-from ramet.recovery.catalogue import Secrets, ServiceEntry, service_of, set_of
+from ramet.recovery.catalogue import ReplicaSetEntry, Secrets, ServiceEntry, service_of, set_of
 from ramet.recovery.session import is_tried_again
 from ramet.store import idempotency, projects, replica_sets, services, sessions
 from ramet.store.keys import find_key, insert_key
@@ -59,16 +59,25 @@ def _insert(plane: Plane, tx: sa.Connection, entry: ServiceEntry, secrets: Secre
     service = service_of(entry, unusable_verifier() if kept is None else Secret(kept), plane.backend.host.volume_type())
     services.insert_service(tx, service)
     for each in entry.replica_sets:
-        replica_set = set_of(each, service)
-        replica_sets.insert_set(tx, replica_set)
-        replica_sets.update_set(tx, replica_set.id, pooler_port=replica_set.pooler_port, down_reason=_AWAITED)
+        _insert_set(tx, each, service)
     return service
 
 
+def _insert_set(tx: sa.Connection, entry: ReplicaSetEntry, service: Service) -> None:
+    replica_set = set_of(entry, service)
+    replica_sets.insert_set(tx, replica_set)
+    replica_sets.update_set(tx, replica_set.id, pooler_port=replica_set.pooler_port, down_reason=_AWAITED)
+
+
 def _try_again(tx: sa.Connection, service: Service, entry: ServiceEntry) -> Service:
-    columns = {"port": entry.port, "pooler_port": entry.pooler_port, "server_port": entry.server_port}
+    """Let the rows of a recovery that failed be as this one is to make them: its host may have what lacked then."""
+    names = ("port", "pooler_port", "server_port", "sleep_after_seconds")
+    columns = {name: getattr(entry, name) for name in names}
     services.update_service(tx, service.id, failed_at=None, failure=None, **columns)
     for each in entry.replica_sets:
+        if replica_sets.get_set(tx, each.id) is None:
+            _insert_set(tx, each, service)
+            continue
         nodes = [list(node) for node in each.nodes]
         ports = {"port": each.port, "pooler_port": each.pooler_port, "nodes": nodes}
         replica_sets.update_set(tx, each.id, deleted_at=None, down_reason=_AWAITED, **ports)
