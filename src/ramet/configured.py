@@ -41,16 +41,17 @@ def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     from ramet.audit.recorder import AuditRecorder
     from ramet.model.audit import chain_key
     from ramet.store.database import Store
-    from ramet.store.installation import check, claim
+    from ramet.store.installation import check_database, claim
 
     _demand_same_kind(settings)
     _demand_not_lost(settings)
+    if _is_postgresql(settings):
+        check_database(settings.store_url(), _digest_of(root_key(settings)))
     store = Store.open(settings.store_url(), migrates=migrates)
-    if store.is_postgresql:
+    if store.is_postgresql and migrates:
         try:
-            (claim if migrates else check)(store, _digest_of(root_key(settings)))
-            if migrates:
-                kept_secret(settings.data_dir / _ON_POSTGRESQL, lambda: b"RAMET_DATABASE_URL names the store.\n")
+            claim(store, _digest_of(root_key(settings)))
+            kept_secret(settings.data_dir / _ON_POSTGRESQL, lambda: b"RAMET_DATABASE_URL names the store.\n")
         except BaseException:
             store.close()
             raise

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 
 from ramet.cli.commands import cli
@@ -12,6 +13,7 @@ from ramet.errors import WrongState
 from ramet.settings import load_settings, make_data_dir
 from ramet.store.database import Store
 from ramet.store.installation import check, claim
+from ramet.store.migrate import current_revision
 
 pytestmark = pytest.mark.servers
 
@@ -34,6 +36,23 @@ def test_a_store_is_opened_again_by_its_data_directory_and_refused_to_others(
         assert "--data" in (refused.value.details or "")
     (tmp_path / "one").rename(tmp_path / "moved")
     opened(postgresql_url, tmp_path / "moved")
+
+
+def test_a_store_of_another_data_directory_and_of_an_earlier_release_is_not_migrated(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    opened(postgresql_url, tmp_path / "one")
+    engine = sa.create_engine(postgresql_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0020'"))
+        connection.execute(sa.text("ALTER TABLE service DROP COLUMN recovered"))
+    for migrates in (True, False):
+        with pytest.raises(WrongState, match="belongs to another data directory"):
+            opened(postgresql_url, tmp_path / "two", migrates=migrates)
+    with engine.connect() as connection:
+        assert current_revision(connection) == "0020"
+    engine.dispose()
+    opened(postgresql_url, tmp_path / "one")
 
 
 def test_of_two_installations_that_claim_a_store_at_once_one_gets_it(postgresql_url: str) -> None:

@@ -133,14 +133,21 @@ class Store:
             yield
 
 
-def is_empty(url: str) -> bool:
-    """Tell whether a PostgreSQL database has no tables of a store yet. Raises Unavailable."""
+@contextmanager
+def peek(url: str) -> Iterator[sa.Connection]:
+    """Read a PostgreSQL database before its tables are those of this release. Raises Unavailable."""
     engine = bounded_engine(url, **_COMMON)
     try:
         with _reachable(), engine.connect() as connection:
-            return current_revision(connection) is None
+            yield connection
     finally:
         engine.dispose()
+
+
+def is_empty(url: str) -> bool:
+    """Tell whether a PostgreSQL database has no tables of a store yet. Raises Unavailable."""
+    with peek(url) as connection:
+        return current_revision(connection) is None
 
 
 def may_write(tx: sa.Connection) -> bool:
