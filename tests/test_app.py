@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.app import automatic_forks, wire
+from ramet.app import Runtime, automatic_forks, wire
 from ramet.backends.memory.backend import MemoryBackend
+from ramet.backends.memory.host import MemoryHost
 from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
@@ -17,6 +18,7 @@ from ramet.control.requests import CreateRequest
 from ramet.errors import WrongState
 from ramet.followers.observation import Observing
 from ramet.settings import Settings, load_settings, make_data_dir
+from ramet.store.database import Store
 
 
 @pytest.fixture
@@ -92,6 +94,24 @@ def test_no_store_is_made_beside_the_storage_of_services(settings: Settings, is_
             open_store(settings, migrates=migrates)
         assert refused.value.code == "STORE_MISSING"
     assert not store.exists() or store.stat().st_size == 0
+
+
+def test_the_reserve_of_a_full_disk_is_removed_before_the_store_is_opened(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def opened(settings: Settings) -> Store:
+        done.append("store")
+        return open_store(settings)
+
+    monkeypatch.setattr(MemoryHost, "storage_pressure", lambda *_, **__: done.append("reserve"))
+    monkeypatch.setattr("ramet.app.backend_of", lambda _: MemoryBackend())
+    monkeypatch.setattr("ramet.app.open_store", opened)
+    for _ in range(2):
+        Runtime.open(settings).close()
+        (settings.data_dir / "pool.json").write_text("{}")
+    assert done == ["store", "reserve", "store"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ramet.audit.recorder import AuditRecorder
 from ramet.audit.verbs import remove_old_entries
 from ramet.backends.interface.backend import Backend
 from ramet.client.elsewhere import open_elsewhere
-from ramet.configured import anchors_of, backend_of, installation_of, open_store, recovery_key, root_key
+from ramet.configured import anchors_of, backend_of, has_storage, installation_of, open_store, recovery_key, root_key
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
 from ramet.control.duties.addresses import move_services
@@ -89,7 +89,13 @@ class Runtime:
     def open(cls, settings: Settings) -> "Runtime":
         """Open the store and the backend of a data directory, and wire everything over them."""
         make_data_dir(settings.data_dir)
-        return wire(settings, open_store(settings), backend_of(settings))
+        if not has_storage(settings):  # where there is storage, a store that is missing was lost
+            return wire(settings, open_store(settings), backend_of(settings))
+        backend = backend_of(settings)
+        backend.host.storage_pressure(
+            None, lasting=False
+        )  # on a full disk it removes the reserve: the store must write
+        return wire(settings, open_store(settings), backend)
 
     def http(self) -> Litestar:
         """Return the HTTP application over the verbs."""

@@ -46,6 +46,19 @@ def test_a_store_that_is_damaged_while_it_is_used_is_said_to_be_damaged(tmp_path
         Store.open(f"sqlite:///{path}")
 
 
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
+
+    def fill() -> None:
+        with store.write() as tx:
+            tx.exec_driver_sql("PRAGMA max_page_count = 1")
+            tx.exec_driver_sql("CREATE TABLE filler AS SELECT zeroblob(1000000)")
+
+    with pytest.raises(Unavailable, match="The disk of the store is full: Free space on it"):
+        fill()
+    store.close()
+
+
 def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:
     def write_and_fail() -> None:
         with store.write() as tx:

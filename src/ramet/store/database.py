@@ -174,6 +174,8 @@ def _reachable() -> Iterator[None]:
     except (sa.exc.DatabaseError, *_UNREACHABLE) as error:
         if is_damage(getattr(error, "orig", None)):
             raise Unavailable(DAMAGED, "The store is damaged", "Its operator must restore it from a backup.") from error
+        if _is_full(getattr(error, "orig", None)):
+            raise Unavailable("STORE_UNAVAILABLE", "The disk of the store is full", "Free space on it.") from error
         if is_read_only(getattr(error, "orig", None)):
             raise Unavailable("STORE_UNAVAILABLE", "The store is read-only now", "Try again shortly.") from error
         if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
@@ -209,6 +211,11 @@ def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
     """Tell whether SQLite rejected a statement as invalid: it raises the same class for that as for a full disk."""
     cause = getattr(error, "orig", None)
     return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
+
+
+def _is_full(cause: BaseException | None) -> bool:
+    is_sqlite_full = isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_FULL
+    return is_sqlite_full or isinstance(cause, psycopg.errors.DiskFull)
 
 
 class _Text(StrDumperUnknown):
