@@ -118,4 +118,4 @@ def _running() -> ModuleType:
 
 def _exit(_number: int, _frame: FrameType | None) -> None:
     """Exit in order if a signal comes before there are requests or operations to finish."""
-    raise click.exceptions.Exit(0)
+    raise SystemExit(0)  # not click's Exit: that is an Exception, which a duty logs and survives

@@ -1,5 +1,6 @@
 """`ramet recover`: list what an off-host archive holds, and bring services back from it."""
 
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -104,6 +105,7 @@ def recover(
         without_key=without_key,
     )
     settings = begin(data_dir, archive_url=url, **arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is not complete has not succeeded
     with instance.alone(settings.data_dir):
         return _recover(settings, bucket, contents, wanted, output)
 
