@@ -1,5 +1,7 @@
 """A backup of the store is complete, private and consistent, also while others write."""
 
+import errno
+import sqlite3
 import stat
 import threading
 from datetime import timedelta
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from ramet.configured import back_up_store, open_store
 from ramet.control.plane import utc_now
@@ -14,13 +17,19 @@ from ramet.control.projects import Projects
 from ramet.errors import Failed
 from ramet.model.life_span import LifeSpan
 from ramet.settings import load_settings, make_data_dir
-from ramet.store import consistency, services
+from ramet.store import backup, consistency, services
 from ramet.store.backup import copy_sqlite
 from ramet.store.database import Store
 from ramet.store.warm_forks import unclaimed_forks
 from tests.api.world import open_world
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
+def full() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
 
 
 def names(store: Store) -> list[str]:
@@ -134,6 +143,31 @@ def test_a_backup_never_overwrites(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         copy_sqlite(tmp_path / "ramet.db", tmp_path / "copy.db")
     assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(errno.ENOSPC, "No space left on device"), Failed),
+        (sa.exc.OperationalError("", {}, full()), Failed),
+    ],
+    ids=["interrupted", "no space for the file", "no space for a statement"],
+)
+def test_an_incomplete_copy_is_not_taken_for_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, raised: type[BaseException]
+) -> None:
+    Store.open(f"sqlite:///{tmp_path}/ramet.db").close()
+    (tmp_path / "backup").mkdir()
+
+    def fail(copy: Path) -> None:
+        assert [path.name for path in (tmp_path / "backup").iterdir()] == [copy.name] == ["ramet.db.partial"]
+        raise fault
+
+    monkeypatch.setattr(backup, "_forget_what_passes", fail)
+    with pytest.raises(raised, match="its disk is full" if raised is Failed else None):
+        copy_sqlite(tmp_path / "ramet.db", tmp_path / "backup" / "ramet.db")
+    assert list((tmp_path / "backup").iterdir()) == []
 
 
 def test_a_store_on_a_server_is_left_to_its_server(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(partial, path)
         partial.unlink()
-        _flush_entries(path.parent)
+        flush_entries(path.parent)
     return path.read_bytes()
 
 
@@ -23,7 +23,7 @@ def replace_secret(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     _write_partial(path, content).replace(path)
-    _flush_entries(path.parent)
+    flush_entries(path.parent)
 
 
 def _write_partial(path: Path, content: bytes) -> Path:
@@ -36,7 +36,7 @@ def _write_partial(path: Path, content: bytes) -> Path:
     return partial
 
 
-def _flush_entries(directory: Path) -> None:
+def flush_entries(directory: Path) -> None:
     """Flush the names in a directory to disk: a power failure takes a name away that was only given."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

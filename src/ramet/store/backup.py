@@ -5,6 +5,7 @@ way: to go on with a fork would overwrite what clients have written to it since,
 in it to be given to somebody, for somebody may have it. No service expires, for its end may have been put off.
 """
 
+import errno
 import os
 import sqlite3
 from contextlib import closing
@@ -14,6 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ramet.errors import Failed
+from ramet.machine.secret_files import flush_entries
 from ramet.model.status import OperationStatus
 from ramet.store.tables import hold, operation, replica_set, service, snapshot
 
@@ -24,27 +26,51 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a store into a new private file, to be put in place later. Raises Failed when the copy is not whole."""
+    """Copy a store into a new private file, to be put in place later. Raises Failed when the copy is not whole.
+
+    The file has its name only when it is complete: before that, it has operations that would be continued.
+    """
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    partial = target.with_name(f"{target.name}.partial")
     try:
-        faults = _copied(source, target)
-    except sqlite3.DatabaseError as error:
-        target.unlink()
-        if is_damage(error):
+        _make_copy(source, partial)
+        partial.rename(target)
+        flush_entries(target.parent)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        cause = getattr(error, "orig", error)
+        if is_damage(cause):
             raise Failed(
-                DAMAGED, f"The store {source} is damaged, or is no SQLite database", f"SQLite says: {error}."
+                DAMAGED, f"The store {source} is damaged, or is no SQLite database", f"SQLite says: {cause}."
+            ) from error
+        if is_full(cause):
+            raise Failed(
+                "CANNOT_WRITE",
+                f"{target} cannot be written: its disk is full",
+                "Free space on it, or name a directory on another disk.",
             ) from error
         raise
+
+
+def _make_copy(source: Path, copy: Path) -> None:
+    faults = _copied(source, copy)
     if faults != ["ok"]:
-        target.unlink()
         raise Failed("BACKUP_DAMAGED", "The copy of the store is not whole", "; ".join(faults)[:400])
-    _forget_what_passes(target)
-    with target.open("rb") as file:
+    _forget_what_passes(copy)
+    with copy.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def is_damage(error: BaseException | None) -> bool:
     """Tell whether SQLite says that a file is no database of its kind, or is damaged."""
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Tell whether an error says that a disk is full."""
+    is_of_sqlite = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+    return is_of_sqlite or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
 
 
 def _copied(source: Path, target: Path) -> list[str]:

@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from ramet.errors import Failed, Unavailable
 from ramet.store import journal
-from ramet.store.backup import DAMAGED, is_damage
+from ramet.store.backup import DAMAGED, is_damage, is_full
 from ramet.store.journal import Recorder
 from ramet.store.migrate import current_revision, demand_current, upgrade
 from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_read_only, is_silence
@@ -172,11 +172,12 @@ def _reachable() -> Iterator[None]:
     try:
         yield
     except (sa.exc.DatabaseError, *_UNREACHABLE) as error:
-        if is_damage(getattr(error, "orig", None)):
+        cause = getattr(error, "orig", None)
+        if is_damage(cause):
             raise Unavailable(DAMAGED, "The store is damaged", "Its operator must restore it from a backup.") from error
-        if _is_full(getattr(error, "orig", None)):
+        if is_full(cause) or isinstance(cause, psycopg.errors.DiskFull):
             raise Unavailable("STORE_UNAVAILABLE", "The disk of the store is full", "Free space on it.") from error
-        if is_read_only(getattr(error, "orig", None)):
+        if is_read_only(cause):
             raise Unavailable("STORE_UNAVAILABLE", "The store is read-only now", "Try again shortly.") from error
         if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
             raise
@@ -211,11 +212,6 @@ def _is_mistake(error: sa.exc.SQLAlchemyError) -> bool:
     """Tell whether SQLite rejected a statement as invalid: it raises the same class for that as for a full disk."""
     cause = getattr(error, "orig", None)
     return isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_ERROR
-
-
-def _is_full(cause: BaseException | None) -> bool:
-    is_sqlite_full = isinstance(cause, sqlite3.Error) and cause.sqlite_errorcode == sqlite3.SQLITE_FULL
-    return is_sqlite_full or isinstance(cause, psycopg.errors.DiskFull)
 
 
 class _Text(StrDumperUnknown):
