@@ -12,6 +12,7 @@ from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.errors import Failed
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
+from ramet.store import services as rows
 from tests.worlds import World
 
 
@@ -122,3 +123,19 @@ def test_a_deleted_service_is_not_waited_for(world: World) -> None:
     world.worker.run_until_idle()
     move_services(world.plane)
     assert (pending_moves(world.store), unmoved(world.store, moves)) == (0, [])
+
+
+def test_a_service_that_is_half_promoted_is_not_waited_for_and_gets_its_host_later(world: World) -> None:
+    service = world.create()
+    moves = planned_moves(world.store, "db.example.com", lambda _major: True)
+    request_moves(world.store, moves)
+    with world.store.write() as tx:
+        rows.update_service(tx, service.id, half_promoted=True)
+    move_services(world.plane)
+    assert pending_moves(world.store) == 0
+    assert [one.id for one in unmoved(world.store, moves)] == [service.id]
+    with world.store.write() as tx:
+        rows.update_service(tx, service.id, half_promoted=False)
+    move_services(world.plane)
+    world.worker.run_until_idle()
+    assert look(world, service).host == "db.example.com"

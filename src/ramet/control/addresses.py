@@ -48,9 +48,9 @@ def request_moves(store: Store, moves: Sequence[Move]) -> None:
 
 
 def pending_moves(store: Store) -> int:
-    """Return how many services are still to get another host."""
+    """Return how many services are still to get another host; not those that only their promotion can open again."""
     with store.read() as tx:
-        return len(services.that_move(tx))
+        return len([one for one in services.that_move(tx) if not one.half_promoted])
 
 
 def unmoved(store: Store, moves: Sequence[Move]) -> Sequence[Service]:
