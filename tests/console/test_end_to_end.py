@@ -31,9 +31,10 @@ def signed_in(host: Instance, browser: Browser) -> Iterator[BrowserContext]:
 
 
 def _link(host: Instance) -> str:
-    found = re.search(r"console\s+(http\S+/console/enter/\S+)", host.log)
-    assert found is not None
-    return found[1]
+    assert re.search(r"console\s+http\S+/console$", host.log, re.MULTILINE), "no link in a log"
+    said = host.run("console")
+    assert "/console/enter/" in said.stdout, said.stderr
+    return said.stdout.strip()
 
 
 def _home(context: BrowserContext) -> str:

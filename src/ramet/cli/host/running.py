@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -125,7 +126,12 @@ def _authority_of(settings: Settings) -> str:
 
 
 def _console_link(runtime: Runtime, credentials: Path) -> str:
-    """Return the path of a link that signs in once with the key in a file, or of the sign-in page if that fails."""
+    """Return the path of a link that signs in once with the key in a file, or of the sign-in page if that fails.
+
+    Where nobody looks, what is printed is kept in a journal, which others may read.
+    """
+    if not sys.stderr.isatty():
+        return CONSOLE_PATH
     try:
         kept = read_credentials(credentials)
         if kept is None:
