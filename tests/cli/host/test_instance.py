@@ -1,5 +1,6 @@
 """There is at most one `ramet up` for a data directory, and it is identified by more than its pid."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -86,6 +87,15 @@ def test_another_process_with_the_recorded_pid_is_not_signalled(
 def test_shared_locks_exclude_an_exclusive_lock(tmp_path: Path) -> None:
     with instance.shared(tmp_path), instance.shared(tmp_path), pytest.raises(WrongState), instance.alone(tmp_path):
         pass
+
+
+def test_a_lock_that_cannot_be_opened_does_not_count_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "run.lock")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PermissionError):
+        instance.is_in_use(tmp_path)
 
 
 def test_processes_that_share_a_data_directory_use_it(tmp_path: Path) -> None:

@@ -152,3 +152,12 @@ def test_a_failed_write_to_standard_output_is_not_reported_as_a_bug(
 
     assert run(fail) == 1
     assert ("BUG" in capsys.readouterr().err) == is_ours
+
+
+def test_a_file_of_another_user_is_named_and_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/ramet/run.lock")
+
+    assert run(refuse) == 1
+    said = capsys.readouterr().err
+    assert said == "Error: /var/lib/ramet/run.lock: Permission denied. Run the command as the user that owns it.\n"

@@ -142,7 +142,7 @@ def _is_held(data_dir: Path, mode: int = fcntl.LOCK_SH) -> bool:
     try:
         with _lock_path(data_dir).open() as file:
             return not _try_lock(file, mode)
-    except OSError:
+    except FileNotFoundError:  # not one of another user: whether that is locked is not known
         return False
 
 

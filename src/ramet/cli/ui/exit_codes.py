@@ -137,13 +137,21 @@ def _run(command: Callable[[], object]) -> int:
         return _INTERRUPTED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except Exception as error:
-        if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
-            return _unwritten(error)
-        import logging  # few commands need it
-
-        if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
-            logging.getLogger(__name__).exception("the command failed")
-        _say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
-        return 1
+    except Exception as error:  # noqa: BLE001 - nothing of Python is shown to a user
+        return _unexpected(error)
     return result if isinstance(result, int) else 0
+
+
+def _unexpected(error: Exception) -> int:
+    """Return the exit code for an error that no code of ours raises on purpose, and say what it is."""
+    if isinstance(error, OSError) and error.filename is None and error.errno in _CANNOT_WRITE:
+        return _unwritten(error)
+    if isinstance(error, PermissionError) and error.filename is not None:
+        _say(f"Error: {error.filename}: {error.strerror}. Run the command as the user that owns it.", "red")
+        return 1
+    import logging  # few commands need it
+
+    if logging.root.handlers or os.environ.get("RAMET_LOG_LEVEL", "").upper() == "DEBUG":
+        logging.getLogger(__name__).error("the command failed", exc_info=error)
+    _say(f"Error: BUG: {type(error).__name__}: {error}. RAMET_LOG_LEVEL=DEBUG shows where.", "red")
+    return 1
