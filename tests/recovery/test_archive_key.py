@@ -8,7 +8,9 @@ from click.testing import CliRunner
 from ramet.cli.commands import cli
 from ramet.configured import open_store
 from ramet.errors import Invalid, NotFound
+from ramet.recovery.catalogue import Secrets
 from ramet.recovery.sealed import ensure_key, note_use
+from ramet.recovery.session import mark_data_dir
 from ramet.settings import load_settings, make_data_dir
 
 
@@ -58,3 +60,11 @@ def test_no_key_is_made_or_printed_where_the_catalogue_has_another_one(
     assert left.secret.reveal() not in CliRunner().invoke(cli, command).stdout
     monkeypatch.setenv("RAMET_ARCHIVE_KEY_FILE", str(tmp_path / "own" / "archive.key"))
     assert CliRunner().invoke(cli, command).stdout.strip() == own.secret.reveal()
+
+
+def test_a_recovery_that_began_without_the_key_is_one_without_it_to_the_end(tmp_path: Path) -> None:
+    key = ensure_key(tmp_path / "kept")
+    for data_dir, first in ((tmp_path / "with", key), (tmp_path / "without", None)):
+        for given in (first, key, None):
+            has_secrets = mark_data_dir(data_dir, "file:///archive", Secrets(files={"root.key": b"root"}), given)
+            assert has_secrets == (first is not None)

@@ -28,17 +28,15 @@ _MARK = "recovery.json"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The archive that a data directory was recovered from."""
+    """The archive that a data directory was recovered from, and whether its secrets came along."""
 
     url: str
+    has_secrets: bool = True
 
 
 def check_data_dir(data_dir: Path, url: str, *, is_used: bool) -> None:
     """Raise WrongState for a data directory that has something other than what came from this archive."""
-    try:
-        mark = msgspec.json.decode((data_dir / _MARK).read_bytes(), type=Mark)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        mark = None
+    mark = _mark_of(data_dir)
     if (mark is None and is_used) or (mark is not None and mark.url != url):
         came_from = "or its store is in use" if mark is None else f"was recovered from {mark.url}"
         raise WrongState(
@@ -48,17 +46,28 @@ def check_data_dir(data_dir: Path, url: str, *, is_used: bool) -> None:
         )
 
 
-def mark_data_dir(data_dir: Path, url: str, secrets: Secrets, key: RecoveryKey | None) -> None:
-    """Bring the secrets into a data directory, once, and record where they came from. May run twice."""
+def mark_data_dir(data_dir: Path, url: str, secrets: Secrets, key: RecoveryKey | None) -> bool:
+    """Bring the secrets into a data directory, once, and record where they came from. May run twice.
+
+    Return whether it has them: what began without the key goes on without them.
+    """
     path, directory = data_dir / _MARK, data_dir / "secrets"
-    if path.exists():
-        return
+    if (known := _mark_of(data_dir)) is not None:
+        return known.has_secrets
     for name in SECRET_FILES:
         if name in secrets.files:
             replace_secret(directory / name, secrets.files[name])
     if key is not None:
         replace_secret(directory / KEY_FILE, key.secret.reveal().encode() + b"\n")
-    replace_secret(path, msgspec.json.encode(Mark(url)))
+    replace_secret(path, msgspec.json.encode(Mark(url, has_secrets=key is not None)))
+    return key is not None
+
+
+def _mark_of(data_dir: Path) -> Mark | None:
+    try:
+        return msgspec.json.decode((data_dir / _MARK).read_bytes(), type=Mark)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
 
 
 def needs_take_over(contents: Contents, installation: str | None) -> bool:

@@ -120,7 +120,7 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
     key = _key(settings, contents, without_key=wanted.without_key)
     secrets = Secrets() if key is None else contents.secrets(key)
     _agree_on_take_over(settings, contents, wanted)
-    session.mark_data_dir(settings.data_dir, contents.url, secrets, key)
+    has_secrets = session.mark_data_dir(settings.data_dir, contents.url, secrets, key)
     with closing(Runtime.open(settings)) as runtime:
         plan = make_plan(runtime.plane, holdings, wanted.target, new_ports=wanted.new_ports)
         for difference in plan.differences:
@@ -133,7 +133,7 @@ def _recover(settings: Settings, bucket: Bucket, contents: Contents, wanted: Wan
             )
         _work(runtime, ids, wanted.target)
         ended = session.progress_of(runtime.store, ids)
-    print_result_of(settings, contents.url, ended, plan, output, has_key=key is not None)
+    print_result_of(settings, contents.url, ended, plan, output, has_secrets=has_secrets)
     return 1 if plan.refused or any(each.service.failed_at is not None for each in ended) else 0
 
 

@@ -125,11 +125,11 @@ def _line(progress: Progress) -> str:
 
 
 def print_result_of(
-    settings: Settings, url: str, ended: Sequence[Progress], plan: Plan, output: str, *, has_key: bool
+    settings: Settings, url: str, ended: Sequence[Progress], plan: Plan, output: str, *, has_secrets: bool
 ) -> None:
     """Print how a recovery ended, and what to do next."""
     print_result(_result_data(ended, plan), output, lambda: _print_result_table(ended, plan))
-    if not has_key:
+    if not has_secrets:
         say(
             "Without the recovery key this host has a new certificate authority: clients that verify certificates need"
             f" {settings.data_dir / 'secrets' / 'ca.crt'}. People have to sign in to the console again, and a request"
