@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ramet.cli.commands import cli
-from ramet.configured import open_store
+from ramet.configured import open_store, recovery_key
 from ramet.errors import Invalid, NotFound
 from ramet.recovery.catalogue import Secrets
 from ramet.recovery.sealed import ensure_key, note_use
@@ -56,7 +56,8 @@ def test_no_key_is_made_or_printed_where_the_catalogue_has_another_one(
     assert "RAMET_ARCHIVE_KEY_FILE" in (refused.exception.details or "")
     assert not (data_dir / "secrets" / "archive.key").exists()
 
-    left = ensure_key(data_dir / "secrets")
+    left = ensure_key(tmp_path / "left")
+    (tmp_path / "left" / "archive.key").rename(data_dir / "secrets" / "archive.key")
     assert left.secret.reveal() not in CliRunner().invoke(cli, command).stdout
     monkeypatch.setenv("RAMET_ARCHIVE_KEY_FILE", str(tmp_path / "own" / "archive.key"))
     assert CliRunner().invoke(cli, command).stdout.strip() == own.secret.reveal()
@@ -68,3 +69,15 @@ def test_a_recovery_that_began_without_the_key_is_one_without_it_to_the_end(tmp_
         for given in (first, key, None):
             has_secrets = mark_data_dir(data_dir, "file:///archive", Secrets(files={"root.key": b"root"}), given)
             assert has_secrets == (first is not None)
+
+
+def test_no_other_key_is_made_by_a_ramet_that_lacks_the_setting(data_dir: Path, tmp_path: Path) -> None:
+    own = ensure_key(tmp_path / "own")
+    note_use(data_dir / "secrets", own)
+    settings = load_settings({}, data_dir=data_dir)
+    with pytest.raises(Invalid, match=f"encrypted with the recovery key {own.key_id}") as refused:
+        recovery_key(settings)
+    assert refused.value.code == "WRONG_ARCHIVE_KEY"
+    assert not (data_dir / "secrets" / "archive.key").exists()
+    (data_dir / "secrets" / "archive.key-id").unlink()
+    assert recovery_key(settings) != own

@@ -81,8 +81,19 @@ def read_key(path: Path) -> RecoveryKey:
 
 
 def ensure_key(directory: Path) -> RecoveryKey:
-    """Return the recovery key of an installation, which the first call makes in its directory of secrets."""
-    path = directory / KEY_FILE
+    """Return the recovery key of an installation, which the first call makes in its directory of secrets.
+
+    Raises Invalid rather than making one where the catalogue is encrypted with a key that somebody keeps elsewhere.
+    """
+    path, used = directory / KEY_FILE, directory / _USED
+    if used.exists() and not path.exists():
+        key_id = used.read_text()
+        raise Invalid(
+            "WRONG_ARCHIVE_KEY",
+            f"The catalogue of the archive is encrypted with the recovery key {key_id}, and {path} is missing",
+            "Name the file with that key in RAMET_ARCHIVE_KEY_FILE. If the key is lost, remove"
+            f" {used}, and keep what 'ramet archive key' prints then.",
+        )
     kept_secret(path, lambda: base64.urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)).rstrip(b"=") + b"\n")
     return read_key(path)
 
