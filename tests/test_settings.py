@@ -85,6 +85,25 @@ def test_the_password_in_a_database_url_is_never_shown() -> None:
     assert "hunter2" not in repr(load_settings({"RAMET_DATABASE_URL": "postgresql+psycopg://ramet:hunter2@db/x"}))
 
 
+@pytest.mark.parametrize("rest", ["ramet:hun@ter2@db/ramet", "ramet:hun@ter:2@db:5432/ramet", "ramet:x@db:hunter2/r"])
+def test_a_database_url_with_an_unescaped_password_is_refused_without_it(rest: str) -> None:
+    with pytest.raises(Invalid, match=r"in whose password @ is written as %40 \(got \*\*\*\)") as caught:
+        load_settings({"RAMET_DATABASE_URL": f"postgresql+psycopg://{rest}"})
+    assert "hun" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("ramet@db/ramet", "ramet:p%40ss:word@db:5432/ramet", "ramet@[::1]:5432/ramet", "db:5432/ramet", "db"),
+        *("/ramet?host=/var/run/postgresql", "ramet@/ramet?host=/tmp", "ramet:a@db/ramet?options=-c%20x&user=a@b"),
+    ],
+)
+def test_database_urls_of_every_form_are_accepted(rest: str) -> None:
+    url = f"postgresql+psycopg://{rest}"
+    assert load_settings({"RAMET_DATABASE_URL": url}).database_url == url
+
+
 def test_every_setting_is_described() -> None:
     described = describe_settings()
     assert set(described) == {one.name for one in fields(Settings)}
