@@ -78,6 +78,21 @@ def test_a_removed_segment_is_named(paths: ServicePaths, bucket: Bucket) -> None
     assert f"lacks {SEGMENTS[2]}" in (shown_faults(read_progress(paths, CheckProgress)) or "")
 
 
+def test_what_is_discarded_while_it_is_checked_is_no_fault(
+    paths: ServicePaths, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = WalArchive.sizes
+
+    def discarded_then(wal: WalArchive) -> dict[str, int]:
+        found = sizes(wal)
+        forget_digests(paths, {SEGMENTS[0]})
+        bucket.delete([layout.wal_key(SERVICE, SEGMENTS[0])])
+        return found
+
+    monkeypatch.setattr(WalArchive, "sizes", discarded_then)
+    assert faults(paths, bucket) == []
+
+
 def test_what_retention_removed_is_not_missed(paths: ServicePaths, bucket: Bucket) -> None:
     bucket.delete([layout.wal_key(SERVICE, SEGMENTS[0])])
     forget_digests(paths, {SEGMENTS[0]})
