@@ -103,6 +103,17 @@ def test_to_one_webhook_no_process_sends_while_another_one_does(store: Store) ->
     assert _leased(store, again) == []
 
 
+def test_to_one_webhook_no_process_sends_while_one_does_whose_clock_is_ahead(store: Store) -> None:
+    _webhook(store, "one")
+    for _ in range(2):
+        _event(store)
+    ahead = NOW + timedelta(milliseconds=100)
+    assert len(_leased(store, ahead)) == 1
+    assert _leased(store, NOW) == []
+    assert _leased(store, NOW + webhooks.LEASE) == []
+    assert len(_leased(store, ahead + webhooks.LEASE)) == 1
+
+
 def test_a_project_with_many_due_deliveries_leaves_others_their_turn(store: Store) -> None:
     for webhook_id in ("one", "two", "three"):
         _webhook(store, webhook_id, "loud")

@@ -138,8 +138,11 @@ def lease(tx: sa.Connection, due: Sequence[Due], now: datetime) -> list[Due]:
 
 
 def _under_way(now: datetime) -> sa.Select[Any]:
-    """Return the query of the webhooks to which some process makes an attempt."""
-    lives = (delivery.c.next_at > now) & (delivery.c.next_at <= now + LEASE)
+    """Return the query of the webhooks to which some process makes an attempt.
+
+    The clock of that process may be ahead. A lease that ends much later was made before a clock was set back.
+    """
+    lives = (delivery.c.next_at > now) & (delivery.c.next_at <= now + 2 * LEASE)
     return sa.select(delivery.c.webhook_id).where(_PENDING, lives, delivery.c.attempts > 0, delivery.c.error.is_(None))
 
 
