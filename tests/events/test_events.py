@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
 from ramet.events import stream
 from ramet.events.stream import EventFeed, remove_old_events
-from ramet.model.events import EventFilter, EventType
-from ramet.store import services
+from ramet.model.events import Event, EventFilter, EventType
+from ramet.store import events, services
 from tests.api.world import World
 
 
@@ -231,6 +231,28 @@ def test_a_stream_has_only_what_was_asked_for(world: World) -> None:
     assert answer.json()["code"] == "INVALID_PARAMETER"
 
 
+def test_a_stream_with_a_filter_reads_no_event_twice(world: World) -> None:
+    begun_after = []
+
+    class RecordingFeed(EventFeed):
+        def after(self, wanted: EventFilter, sequence: int) -> list[Event]:
+            begun_after.append(sequence)
+            return super().after(wanted, sequence)
+
+    async def read() -> None:
+        feed = RecordingFeed(world.store, clock=iter(range(10**9)).__next__)
+        wanted = stream.filter_of(world.tenant.project.id, "webhook.test")
+        async for message in _messages(feed, lambda: True, wanted, 0):
+            if message.event is not None:
+                break
+            with world.store.write() as tx:
+                events.append(tx, world.clock(), wanted.project_id, EventType.WEBHOOK_TEST, None, {})
+
+    world.ready()
+    asyncio.run(asyncio.wait_for(read(), 60))
+    assert begun_after == [0, 1]
+
+
 def test_a_stream_ends_with_the_server(world: World) -> None:
     feed = EventFeed(world.store)
     feed.close()
@@ -244,11 +266,10 @@ def test_a_stream_ends_with_the_server(world: World) -> None:
 class BusyFeed(EventFeed):
     """A feed of which each look finds something new, as where other projects have events all the time."""
 
-    _looks: int = 0
-
     def newest(self) -> int:
-        self._looks += 1
-        return super().newest() + 1000 * self._looks
+        with self.store.write() as tx:
+            events.append(tx, datetime.now(UTC), "another", EventType.WEBHOOK_TEST, None, {})
+        return super().newest()
 
 
 def _revoke(world: World) -> None:

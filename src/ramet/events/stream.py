@@ -109,7 +109,7 @@ async def follow(
     would go on. It ends with `close`, and within a few seconds once `is_open` is False, whatever happens in any
     project.
     """
-    seen = looked_until = await asyncio.to_thread(feed.begin, after)
+    seen = await asyncio.to_thread(feed.begin, after)
     checked_at = quiet_since = float("-inf")
     while not feed.closed:
         newest = await asyncio.to_thread(feed.newest)
@@ -117,14 +117,15 @@ async def follow(
             if not await asyncio.to_thread(is_open):
                 return
             checked_at = time.monotonic()
-        found = await asyncio.to_thread(feed.after, wanted, seen) if newest > looked_until else []
+        found = await asyncio.to_thread(feed.after, wanted, seen) if newest > seen else []
         for event in found:
             yield event
             seen, quiet_since = event.sequence, time.monotonic()
-        looked_until = seen if len(found) == _AT_ONCE else max(newest, looked_until)
+        if len(found) < _AT_ONCE:
+            seen = max(newest, seen)
         if time.monotonic() - quiet_since > _KEEP_ALIVE_SECONDS:
             quiet_since = time.monotonic()
-            yield max(seen, looked_until)
+            yield seen
         if len(found) < _AT_ONCE:
             await asyncio.sleep(_POLL_SECONDS)
 
