@@ -3,7 +3,7 @@
 import http.client
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import NoReturn
 
 import pytest
@@ -58,6 +58,13 @@ def test_a_worker_answers_so_many_requests_at_a_time(port: int, monkeypatch: pyt
         eventually(lambda: _answers(port))
 
 
+def test_a_worker_answers_others_while_one_client_has_many_connections(port: int) -> None:
+    with ExitStack() as connections:
+        for _ in range(probes._MOST_REQUESTS):
+            connections.enter_context(_connected(port, "127.0.0.2"))
+        assert _status(port, "/livez") == 200
+
+
 def test_a_worker_ends_a_request_that_takes_too_long(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes._Handler, "timeout", None)
     monkeypatch.setattr(probes, "_REQUEST_SECONDS", 0.0)
@@ -66,8 +73,8 @@ def test_a_worker_ends_a_request_that_takes_too_long(port: int, monkeypatch: pyt
         assert connection.recv(1) == b""
 
 
-def _connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=BOUND_SECONDS)
+def _connected(port: int, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=BOUND_SECONDS, source_address=(source, 0))
 
 
 def _answers(port: int) -> bool:

@@ -14,6 +14,7 @@ from ramet.monitoring.scrape import Asker, Scrape
 _TIMEOUT_SECONDS = 5.0
 _REQUEST_SECONDS = 15.0
 _MOST_REQUESTS = 32
+_MOST_REQUESTS_OF_CLIENT = 8
 
 
 @contextmanager
@@ -30,7 +31,10 @@ def answer_probes(listening: socket, check_ready: Callable[[], None], scrape: Sc
 
 
 class _Server(ThreadingHTTPServer):
-    """Answers each request in a thread of its own: so many at a time, and each within a time limit as a whole."""
+    """Answers each request in a thread of its own: so many at a time, and each within a time limit as a whole.
+
+    Each client address has its share of them, so that one client keeps no other from an answer.
+    """
 
     daemon_threads = True
 
@@ -38,15 +42,17 @@ class _Server(ThreadingHTTPServer):
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket, self.check_ready, self.scrape = listening, check_ready, scrape
-        self._ends: dict[Any, float] = {}
+        self._requests: dict[Any, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a request, unless too many are being answered: then close its connection."""
+        client = client_address[0]
         with self._lock:
-            accepts = len(self._ends) < _MOST_REQUESTS
+            of_client = sum(one == client for one, _ in self._requests.values())
+            accepts = len(self._requests) < _MOST_REQUESTS and of_client < _MOST_REQUESTS_OF_CLIENT
             if accepts:
-                self._ends[request] = time.monotonic() + _REQUEST_SECONDS
+                self._requests[request] = client, time.monotonic() + _REQUEST_SECONDS
         if accepts:
             super().process_request(request, client_address)
         else:
@@ -55,14 +61,14 @@ class _Server(ThreadingHTTPServer):
     def shutdown_request(self, request: Any) -> None:
         """Close a connection."""
         with self._lock:
-            self._ends.pop(request, None)
+            self._requests.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """End the requests whose time is over, several times a second: their threads then find no connection."""
         now = time.monotonic()
         with self._lock:  # so that none of them is closed, and its number used for another one
-            for request in [one for one, ends_at in self._ends.items() if ends_at <= now]:
+            for request in [one for one, (_, ends_at) in self._requests.items() if ends_at <= now]:
                 with suppress(OSError):
                     request.shutdown(SHUT_RDWR)
 
