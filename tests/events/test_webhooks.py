@@ -232,6 +232,29 @@ def test_the_end_of_a_process_waits_for_no_target(world: World, receiver: Receiv
     assert _deliveries(world, webhook)[0]["status"] == "DELIVERED"
 
 
+def test_an_attempt_whose_thread_cannot_be_started_is_made_again_and_delays_no_other(
+    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (_created(world, receiver, url=f"{receiver.url}/{name}") for name in ("first", "second"))
+    for webhook in (first, second):
+        world.post(_path(world, webhook["id"], "test"))
+    start = threading.Thread.start
+
+    def start_others(thread: threading.Thread) -> None:
+        if thread.name == f"webhook-{first['id']}":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_others)
+        dispatcher._begin_due()
+    eventually(lambda: _deliveries(world, second)[0]["status"] == "DELIVERED")
+    assert _deliveries(world, first)[0]["status"] == "PENDING"
+    world.advance(webhooks.LEASE + timedelta(seconds=1))
+    assert dispatcher.deliver_due() == 1
+    assert [path for path, _, _ in receiver.arrived] == ["/hook/second", "/hook/first"]
+
+
 def test_a_project_whose_targets_are_slow_delays_no_other_one(
     world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:

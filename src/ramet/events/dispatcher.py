@@ -97,7 +97,12 @@ class Dispatcher:
             attempt = threading.Thread(
                 target=self._attempt, args=(delivery_id, webhook_id), name=f"webhook-{webhook_id}", daemon=True
             )
-            attempt.start()
+            try:
+                attempt.start()
+            except RuntimeError as error:  # as when the limit of threads is reached
+                _log.warning("a delivery to webhook %s is not begun, and is made again: %s", webhook_id, error)
+                with self._lock:
+                    self._busy.pop(webhook_id, None)
 
     def _attempt(self, delivery_id: str, webhook_id: str) -> None:
         try:
