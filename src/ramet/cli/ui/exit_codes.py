@@ -5,9 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from io import UnsupportedOperation
-from pathlib import Path
 
 import click
 
@@ -109,8 +106,9 @@ def run(command: Callable[[], object]) -> int:
 
 def _unwritten(error: OSError) -> int:
     """Return the exit code for output that cannot be written, and say why; that its reader has ended is no error."""
-    with suppress(UnsupportedOperation), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what is left is flushed at exit once more
+    from ramet.cli.ui.output import discard
+
+    discard(sys.stdout)
     if isinstance(error, BrokenPipeError):
         return 0
     _say(f"Error: The output cannot be written: {error.strerror}.", "red")

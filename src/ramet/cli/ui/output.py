@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from io import UnsupportedOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import msgspec
 
@@ -32,14 +35,17 @@ def plain_console(*, stderr: bool = False, soft_wrap: bool = False, width: int |
 
 
 def say(message: str, style: str = "") -> None:
-    """Print a message for people to standard error."""
-    message = printable(message)
-    if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
-        sys.stderr.write(f"{message}\n")
-        return
-    from rich.text import Text
+    """Print a message for people to standard error. That nobody receives it does not end the command."""
+    try:
+        sys.stderr.write(f"{_styled(printable(message), style)}\n")
+    except OSError:
+        discard(sys.stderr)
 
-    plain_console(stderr=True, soft_wrap=True).print(Text(message, style=style))
+
+def discard(stream: TextIO) -> None:
+    """Lead a stream that cannot be written to nowhere: what is left in it is flushed at exit once more."""
+    with suppress(UnsupportedOperation), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def print_result(value: object, output: str, print_table: Callable[[], object]) -> None:
@@ -93,6 +99,18 @@ def status_text(status: str) -> Text:
     from rich.text import Text
 
     return Text(status, style=_COLOURS.get(status, "yellow"))
+
+
+def _styled(message: str, style: str) -> str:
+    """Return a message as standard error shows it."""
+    if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
+        return message
+    from rich.text import Text
+
+    console = plain_console(stderr=True, soft_wrap=True)
+    with console.capture() as capture:
+        console.print(Text(message, style=style), end="")
+    return capture.get()
 
 
 def _print(table: Table) -> None:
