@@ -131,9 +131,27 @@ def test_output_that_nobody_receives_is_an_error_only_on_a_full_disk(words: tupl
     os.close(writing)
 
 
-def test_a_process_may_have_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    assert run(lambda: None) == 0
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("config", "show", "-o", "json"), "Error: The output cannot be written: Bad file descriptor.\n"),
+        (("settings",), "Error: The output cannot be written: Bad file descriptor.\n"),
+        (("config", "set", "output", "json"), "output is saved in HOME/ramet/preferences.json.\n"),
+    ],
+)
+def test_a_process_without_standard_output_fails_where_it_has_output(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "ramet", *words]
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=environ, text=True, check=False)
+    expected = (1 if said.startswith("Error") else 0, said.replace("HOME", str(tmp_path)))
+    assert (done.returncode, done.stderr) == expected
+
+
+def test_a_process_without_standard_error_prints_its_output() -> None:
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "ramet", "--help"]
+    assert "service" in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import io
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -208,8 +209,17 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> None:
     """Run the command line."""
+    _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="replace")  # not every encoding has what tables are drawn with
     code = run(lambda: cli.main(prog_name="ramet", standalone_mode=False))
     gc.freeze()  # nothing is looked through at the end
     sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """Open what a process may begin without: output fails only where there is some, and messages go nowhere."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # each write gives EBADF
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")

@@ -13,7 +13,7 @@ from ramet.errors import Error, Exhausted, Forbidden, Invalid, NotFound, Unautho
 TIMED_OUT = 2
 INVALID = 3
 _INTERRUPTED = 130
-_CANNOT_WRITE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+_CANNOT_WRITE = (errno.EBADF, errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _OPTIONS = (
     ("fork_strategy PITR with target_time", "--to"),
     ("fork_strategy PITR", "--to"),
@@ -96,8 +96,7 @@ def run(command: Callable[[], object]) -> int:
     """Run a click command made with standalone_mode off, write its output, and return the exit code of this process."""
     code = _run(command)
     try:
-        if sys.stdout is not None:  # a process may begin without one
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError as error:
         unwritten = _unwritten(error)
         return code or unwritten
