@@ -1,9 +1,11 @@
 """Files with a secret: what was given out survives a power failure."""
 
+import errno
 import os
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,22 @@ def test_the_name_of_a_secret_is_on_disk_when_it_is_returned(
     monkeypatch.setattr(os, "fsync", watched)
     write(tmp_path / "archive.key")
     assert flushed[-1:] == [{"archive.key"}]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda path: kept_secret(path, lambda: b"key"), lambda path: replace_secret(path, b"key")]
+)
+@pytest.mark.parametrize("failing", ["fsync", "link", "replace"])
+def test_nothing_of_a_secret_remains_beside_a_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object], failing: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, failing, full)
+    with suppress(OSError):
+        write(tmp_path / "archive.key")
+    assert [path.name for path in tmp_path.iterdir() if path.name != "archive.key"] == []
 
 
 def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:

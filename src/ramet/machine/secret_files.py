@@ -1,18 +1,16 @@
 """Files with a secret of an installation: written durably and as a whole, and readable by their owner only."""
 
-import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
 def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
     """Return the content of a file; the first call, of whatever process, makes it."""
     if not path.exists():
-        partial = _write_partial(path, new())
-        with contextlib.suppress(FileExistsError):  # another process was first
+        with _written_beside(path, new()) as partial, suppress(FileExistsError):  # another process was first
             os.link(partial, path)
-        partial.unlink()
         flush_entries(path.parent)
     return path.read_bytes()
 
@@ -22,18 +20,25 @@ def replace_secret(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
-    _write_partial(path, content).replace(path)
+    with _written_beside(path, content) as partial:
+        partial.replace(path)
     flush_entries(path.parent)
 
 
-def _write_partial(path: Path, content: bytes) -> Path:
+@contextmanager
+def _written_beside(path: Path, content: bytes) -> Iterator[Path]:
+    """Write a file beside a path, for the block to put in its place; it is removed if it is still there after that."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return partial
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def flush_entries(directory: Path) -> None:
