@@ -48,6 +48,23 @@ def test_nothing_of_a_secret_remains_beside_a_file_that_cannot_be_written(
     assert [path.name for path in tmp_path.iterdir() if path.name != "archive.key"] == []
 
 
+def test_an_open_file_is_written_into_and_stays(tmp_path: Path) -> None:
+    with (tmp_path / "out.json").open("wb") as file:
+        before = os.fstat(file.fileno()).st_ino
+        for directory in ("/dev/fd", "/proc/self/fd"):
+            replace_secret(Path(f"{directory}/{file.fileno()}"), directory.encode())
+            assert (tmp_path / "out.json").read_text() == directory
+        assert (tmp_path / "out.json").stat().st_ino == before
+
+
+def test_a_link_that_anybody_may_have_made_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "other", tmp_path / "archive.key"
+    target.write_bytes(b"other")
+    link.symlink_to(target)
+    replace_secret(link, b"key")
+    assert (link.is_symlink(), link.read_bytes(), target.read_bytes()) == (False, b"key", b"other")
+
+
 def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

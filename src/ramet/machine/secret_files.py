@@ -16,13 +16,19 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
 
 
 def replace_secret(path: Path, content: bytes) -> None:
-    """Write a file, also over an earlier one; into a device or a pipe, which stays."""
-    if path.exists() and not path.is_file():
+    """Write a file, also over an earlier one; into a device, a pipe or an open file of this process, which stays."""
+    if path.exists() and (not path.is_file() or _is_open_file(path)):
         path.write_bytes(content)
         return
     with _written_beside(path, content) as partial:
         partial.replace(path)
     flush_entries(path.parent)
+
+
+def _is_open_file(path: Path) -> bool:
+    """Tell whether a name such as /dev/stdout leads to an open file. Links elsewhere may be anybody's: not these."""
+    directory = path.parent.resolve()
+    return path.is_symlink() and (directory == Path("/dev") or directory.is_relative_to("/proc"))
 
 
 @contextmanager
