@@ -16,8 +16,9 @@ _LOOK_SECONDS = 5.0
 # What Go, apt-get and uv say where a registry does not answer, and where this machine is too small.
 _LACKING = re.compile(
     "no such host|could not resolve|temporary failure|failed to lookup|unreachable|no route to host|could not connect"
-    "|connection refused|connection reset|timed out|timeout|unexpected eof|unable to (fetch|locate)|failed to fetch"
-    "|too many requests|bad gateway|service unavailable|internal server error|certificate"
+    "|connection refused|connection reset|timed out|i/o timeout|tls handshake timeout|timeout exceeded"
+    "|deadline exceeded|unexpected eof|unable to fetch|failed to fetch"
+    "|too many requests|bad gateway|service unavailable|internal server error|certificate verif|x509:"
     "|no space left|signal: killed|cannot allocate memory",
     re.IGNORECASE,
 )
@@ -48,7 +49,8 @@ def run_over_network(needs: str, *words: str, idle_seconds: float = _IDLE_SECOND
     try:
         return run_ended(words, process.returncode, *ended)
     except RuntimeError as error:
-        if _LACKING.search(str(error)):
+        _command, _, said = str(error).partition(f" ended with {process.returncode}:\n")
+        if _LACKING.search(said):
             raise NotAvailable(f"{error}\nIt needs the network, for {needs}, memory and disk space") from error
         raise
 

@@ -20,10 +20,27 @@ def test_a_program_that_ends_gives_its_output_or_its_errors() -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("", ("ca-certificates", "a\nno such host")),
+        ("options.go:3: undefined: timeout", ()),
+        ("E: Unable to locate package golang-1.99", ()),
+    ],
+)
+def test_a_program_that_fails_of_itself_is_no_sign_of_the_network(error: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(RuntimeError, match="ended with 3") as failed:
+        run_over_network(NEEDED, "sh", "-c", f'echo "{error}" >&2; exit 3', *words)
+    assert not isinstance(failed.value, NotAvailable)
+
+
+@pytest.mark.parametrize(
     "error",
     [
         "dial tcp: lookup proxy.golang.org on 127.0.0.1:53: no such host",
         "dial tcp 192.0.2.1:443: i/o timeout",
+        "net/http: TLS handshake timeout",
+        "net/http: request canceled (Client.Timeout exceeded while awaiting headers)",
+        "tls: failed to verify certificate: x509: certificate signed by unknown authority",
         "Temporary failure resolving 'deb.debian.org'",
         "dns error: failed to lookup address information",
         "reading https://proxy.golang.org/k8s.io/api: 502 Bad Gateway",
