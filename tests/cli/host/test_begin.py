@@ -32,7 +32,8 @@ def kept() -> Iterator[None]:
 def test_variables_of_libpq_lead_no_session_of_the_platform_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in ("PGHOSTADDR", "PGSERVICE"):
+    variables = {"PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE"}
+    for variable in variables:
         monkeypatch.setenv(variable, "127.0.0.1")
     for name in ("start_logging", "_allow_all_files"):
         monkeypatch.setattr(commands, name, lambda *_: None)
@@ -42,7 +43,7 @@ def test_variables_of_libpq_lead_no_session_of_the_platform_elsewhere(
         commands.begin(tmp_path / "data")
     finally:
         os.umask(mask)
-    assert not {"PGHOSTADDR", "PGSERVICE"} & set(os.environ)
+    assert not variables & set(os.environ)
 
 
 @pytest.mark.usefixtures("kept")

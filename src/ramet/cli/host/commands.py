@@ -9,15 +9,13 @@ from types import FrameType, ModuleType
 
 import click
 
+from ramet.cli.connection import LEADS_ELSEWHERE
 from ramet.cli.host import instance
 from ramet.cli.host.ending import end_all
 from ramet.cli.host.options import setting_option
 from ramet.cli.ui.options import FILE, data_option
 from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.telemetry import start_logging
-
-# libpq takes the address from them also where a host is given: the platform's sessions would go there.
-_LEADS_ELSEWHERE = ("PGHOSTADDR", "PGSERVICE")
 
 
 @click.command("up")
@@ -99,7 +97,7 @@ def begin(data_dir: Path | None, **arguments: str | None) -> Settings:
     os.umask(0o077)
     signal.signal(signal.SIGTERM, _exit)
     _allow_all_files()
-    for variable in _LEADS_ELSEWHERE:
+    for variable in LEADS_ELSEWHERE:  # the platform's sessions would go there
         os.environ.pop(variable, None)
     make_data_dir(settings.data_dir)
     return settings
