@@ -1,11 +1,16 @@
 """Secrets that only one answer has are shown where their file cannot be written."""
 
+from datetime import UTC, datetime
+
 import pytest
 
+from ramet.api.schemas.moves import Move
 from ramet.api.schemas.services import Service
+from ramet.api.schemas.shared import Endpoint
 from ramet.client import Client
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of
+from ramet.model.status import OperationStatus
 from ramet.store import services
 from tests.cli.terminal import Said, Terminal
 from tests.cli.world import World
@@ -88,3 +93,25 @@ def test_the_password_of_a_fork_that_an_upgrade_leaves_is_shown(
         (upgrade,) = client.list_upgrades(made["service_id"]).upgrades
     assert said.code == 1
     assert len(shown(said, f"the fork {upgrade.upgrade_id}")) == 24
+
+
+def test_a_move_whose_password_cannot_be_saved_is_shown(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = terminal.made("service", "create", "moved")
+    (terminal.config / ".pgpass.lock").unlink()
+    (terminal.config / ".pgpass.lock").mkdir()
+    moved = Move(
+        move_id="0123456789",
+        service_id=made["service_id"],
+        status=OperationStatus.SUCCEEDED,
+        started_at=datetime.now(UTC),
+        to_url="http://there",
+        name="moved",
+        kept_as="moved-moved",
+        endpoint=Endpoint("there", 5432),
+    )
+    monkeypatch.setattr(Client, "move_service", lambda *_, **__: moved)
+    monkeypatch.setenv("RAMET_TARGET_PUBLIC_KEY", "public")
+    monkeypatch.setenv("RAMET_TARGET_SECRET_KEY", "secret")
+    said = terminal.ramet("service", "move", "moved", "--to", "http://there", "--yes", "--no-wait", "-o", "json")
+    assert is_refusal(said)
+    assert said.data["endpoint"] == {"host": "there", "port": 5432}

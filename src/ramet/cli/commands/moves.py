@@ -82,9 +82,9 @@ def move(
         confirm=service.name,
     )
     found = _follow(client, service, begun, waiting)
+    print_result(found, output, lambda: print_pairs(move_pairs(found)))
     if found.endpoint is not None and (password := find_password(service.endpoint)) is not None:
         save_password(found.endpoint, password)
-    print_result(found, output, lambda: print_pairs(move_pairs(found)))
     if found.status is OperationStatus.FAILED:
         sys.exit(_FAILED)
 
