@@ -131,6 +131,16 @@ def test_no_tool_shows_a_password_that_was_not_asked_for(forker: Agent) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_a_password_that_cannot_be_saved_is_in_the_answer(admin: Agent, terminal: Terminal) -> None:
+    (terminal.config / ".pgpass.lock").mkdir(parents=True)
+    made = admin.call("fork", service="shop", name="unsaved")
+    assert re.search("not saved in a file: .*pgpass cannot be written: Is a directory", made["next"])
+    assert len(made["password"]) == 24
+    assert admin.call("wait", service="unsaved")["status"] == "READY"
+    admin.call("delete_fork", fork="unsaved")
+
+
+@pytest.mark.usefixtures("shop")
 def test_the_user_of_the_command_can_connect_to_a_fork_that_an_agent_made(admin: Agent, terminal: Terminal) -> None:
     admin.call("fork", service="shop", name="shared")
     assert terminal.ramet("db", "connection-string", "shared", "--with-password").code == 0

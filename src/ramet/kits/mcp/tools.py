@@ -32,6 +32,7 @@ Ctx = Context[Any, Any]
 
 _USUAL_TTL_SECONDS = 7200
 _SCHEMA_SECONDS = 30
+_NOT_READY = "It is not READY yet: call wait."
 ServiceName = Annotated[str, Field(description="Name or id of a service, as list_services shows it.")]
 OwnFork = Annotated[str, Field(description="Name or id of a fork that these tools have made.")]
 WaitSeconds = Annotated[int, Field(ge=1, le=MOST_SECONDS, description="How long to wait at most.")]
@@ -88,7 +89,10 @@ class Tools:
             **point.fields(),
         )
         if caller.saves_passwords and isinstance(made.initial_password, str):
-            save_password(made.endpoint, made.initial_password)
+            try:
+                save_password(made.endpoint, made.initial_password)
+            except Error as error:  # no wait may fail now: only this answer can have the password
+                return {**service_shape(made), "password": made.initial_password, "next": _not_saved(error)}
         return _await_ready(caller.client, made.service_id, wait_seconds)
 
     def wait(self, ctx: Ctx, service: ServiceName, wait_seconds: WaitSeconds = 120) -> Answer:
@@ -230,11 +234,15 @@ def _chosen_point(to: str | None, snapshot: str | None) -> ChosenPoint:
     return ChosenPoint(ForkStrategy.NOW if snapshot is None else ForkStrategy.LAST_SNAPSHOT, snapshot=snapshot)
 
 
+def _not_saved(error: Error) -> str:
+    return f"{_NOT_READY} Tell the user the password of tsdbadmin, which is not saved in a file: {error}"
+
+
 def _await_ready(client: Client, service_id: str, seconds: float) -> Answer:
     try:
         return service_shape(client.wait_ready(service_id, seconds))
     except TimedOut:
-        return {**service_shape(client.get_service(service_id)), "next": "It is not READY yet: call wait."}
+        return {**service_shape(client.get_service(service_id)), "next": _NOT_READY}
 
 
 def _plain(found: msgspec.Struct) -> Answer:
