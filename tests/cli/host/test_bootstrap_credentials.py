@@ -1,10 +1,16 @@
 """The key that `ramet up` creates for its user."""
 
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+import msgspec
 import pytest
 
+from ramet.app import Runtime
+from ramet.cli.host import running
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
 from ramet.control.plane import utc_now
@@ -42,6 +48,28 @@ def test_a_valid_key_is_kept_with_the_new_address(projects: Projects, tmp_path: 
     ensure_credentials(projects, "http://127.0.0.1:2/public/api/v1", tmp_path / "a.json")
     again = _read(tmp_path / "a.json")
     assert (again.public_key, again.base_url) == (first.public_key, "http://127.0.0.1:2/public/api/v1")
+
+
+def test_a_pipe_is_written_and_not_read(projects: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR)
+
+    def start() -> None:
+        ensure_credentials(projects, URL, pipe)
+        ensure_user_credentials(projects, URL, given=pipe)
+        running._console_link(cast("Runtime", None), pipe)
+
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    starting.join(20)
+    waits = starting.is_alive()
+    os.write(end, b"\n")
+    assert not waits
+    assert msgspec.json.decode(os.read(end, 65536))["base_url"] == URL
+    assert _read(config_path()).base_url == URL
+    os.close(end)
 
 
 @pytest.mark.parametrize("content", ["broken", '{"base_url":"x","project_id":"y","public_key":"z","secret_key":"w"}'])

@@ -37,7 +37,7 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Path | Non
         if given is None:
             ensure_credentials(projects, base_url, path, ca)
         elif not path.exists():
-            write_credentials(path, read_credentials(given) or _new_key(projects, base_url, ca))
+            write_credentials(path, _read(given) or _new_key(projects, base_url, ca))
         elif (kept := _read(path)) is not None and _are_valid(projects, kept):
             ensure_credentials(projects, base_url, path, ca)
     except Failed as error:
@@ -46,7 +46,7 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Path | Non
 
 def _read(path: Path) -> Credentials | None:
     try:
-        return read_credentials(path)
+        return read_credentials(path) if path.is_file() else None  # reading a pipe waits without end
     except Invalid:
         return None
 

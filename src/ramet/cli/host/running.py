@@ -133,7 +133,7 @@ def _console_link(runtime: Runtime, credentials: Path) -> str:
     if not sys.stderr.isatty():
         return CONSOLE_PATH
     try:
-        kept = read_credentials(credentials)
+        kept = read_credentials(credentials) if credentials.is_file() else None  # reading a pipe waits without end
         if kept is None:
             return CONSOLE_PATH
         return runtime.console.make_link(kept.public_key)
