@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.lanes import Watch, starts_servers
@@ -20,6 +21,10 @@ _RARE: dict[str, Callable[[], bool]] = {
 }
 # A status that pytest does not have: failed tests, which TESTS_FAILED would mean, are run once more by script/test.
 SKIPPED = 10
+hypothesis.settings.register_profile(  # no test depends on how fast the machine is
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 _MAY_SKIP = not (_IS_ROOT and os.environ.get("CI") == "true")
 
 

@@ -297,7 +297,7 @@ def test_no_values_of_the_fields_of_a_request_make_a_fault(
     names |= {"vpc_id": "1", "peering_id": "1", "replica_set_id": "a000000000", "move_id": "a000000000"}
     url = BASE_PATH + path.format(**names, **_others(changing, path))
 
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(body=_bodies(struct))
     def send(body: dict[str, Any]) -> None:
         answer = changing.client.request(method, url, json=body, auth=changing.tenant.credentials)
@@ -311,14 +311,14 @@ def test_no_values_of_the_fields_of_a_request_make_a_fault(
     assert "UNKNOWN_FIELD" not in codes, codes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=_FIELDS, value=_JSON)
 def test_no_value_of_a_field_makes_a_fault(shop: Unchanged, field: str, value: Any) -> None:
     before_the_window = {"fork_strategy": "PITR", "target_time": "2001-01-01T00:00:00Z"}
     shop.refused(shop.world.post(shop.targets["fork"], {**before_the_window, field: value}))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=200))
 def test_no_bytes_make_a_fault(shop: Unchanged, raw: bytes) -> None:
     shop.refused(shop.world.post(shop.targets["fork"], content=raw, headers={"Content-Type": "application/json"}))

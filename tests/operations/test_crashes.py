@@ -88,7 +88,7 @@ def fragile(host: Host, fuse: Fuse, failing: str | None, waits: int) -> Procedur
     return counting(host, dict.fromkeys(STEPS, step), dict.fromkeys(STEPS, undo))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     calls=st.frozensets(st.integers(0, 60), max_size=6),
     failing=st.sampled_from([None, *STEPS]),
