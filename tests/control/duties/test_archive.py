@@ -1,8 +1,10 @@
 """The off-host archive: which services are sent there, and what clients see of it."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 from ramet.store import metrics
+from ramet.store import services as rows
 from tests.worlds import World
 
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
@@ -164,6 +167,30 @@ def test_a_service_is_archived_as_it_is_when_its_turn_comes(archiving: World, mo
     monkeypatch.setattr(archiving.backend.archive, "maintain", maintained)
     maintain(archiving)
     assert seen == [(first.id, False), (second.id, False)]
+
+
+@pytest.mark.parametrize("change", [services.delete_service, services.stop_service], ids=["deleted", "stopped"])
+def test_what_an_operation_has_recorded_of_the_archive_is_kept(
+    archiving: World, monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
+) -> None:
+    service = create(archiving)
+    maintain(archiving)
+    usual, earlier = archiving.backend.archive.maintain, ArchiveState(problem="WAL segment 00000001 is missing")
+
+    def late(server: Server, **options: Any) -> ArchiveState:
+        with monkeypatch.context() as patched:
+            patched.setattr(archiving.backend.archive, "maintain", usual)
+            change(archiving.plane, archiving.project.id, service.id)
+            archiving.worker.run_until_idle()
+        return earlier
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", late)
+    maintain(archiving)
+    with archiving.store.read() as tx:
+        found = rows.get_service(tx, service.id)
+    assert found is not None
+    assert found.archived_until is not None
+    assert found.archive_problem is None
 
 
 def test_the_archive_is_read_back_within_a_budget_in_turns(archiving: World) -> None:

@@ -134,9 +134,7 @@ def _if_archived(plane: Plane, service_id: str) -> Service | None:
     """Return a service as it is now; None where it is not archived any more, or an operation is changing it."""
     with plane.store.read() as tx:
         found = services.get_service(tx, service_id)
-    if found is None or found.deleted_at is not None or found.failed_at is not None:
-        return None
-    return found if _is_idle(found) and is_archived(found) else None
+    return found if found is not None and _is_due(found) else None
 
 
 def _in_archive(plane: Plane) -> list[Service]:
@@ -151,6 +149,10 @@ def _idle_services(tx: sa.Connection) -> list[Service]:
     return [one for one in services.claimed_services(tx) if _is_idle(one)]
 
 
+def _is_due(service: Service) -> bool:
+    return service.deleted_at is None and service.failed_at is None and _is_idle(service) and is_archived(service)
+
+
 def _is_idle(service: Service) -> bool:
     return service.ready_at is not None and service.activity is None
 
@@ -160,23 +162,26 @@ def _unchanged(service: Service, error: Exception) -> ArchiveState:
 
 
 def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
+    """Record what is known of a service's archive, unless an operation has changed the service since it was read."""
     before, after = service.archived_until, state.archived_until
-    gaps = gaps_with(service, state.gaps)
     is_later = after is not None and (before is None or after - before >= _RECORD_EVERY)
     if state.problem != service.archive_problem:
         if state.problem is not None:
             _log.warning("service %s: %s", service.id, state.problem)
         elif after is not None:
             _log.info("service %s: the off-host archive has caught up, and has all until %s", service.id, after)
-    shown = (state.problem, state.base_taken_at, gaps)
+    shown = (state.problem, state.base_taken_at, gaps_with(service, state.gaps))
     if is_later or shown != (service.archive_problem, service.archive_base_at, service.archive_gaps):
         with plane.store.write(durable=False) as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is None or not _is_due(current) or current.paused != service.paused:
+                return
             services.update_service(
                 tx,
                 service.id,
                 archived_until=after,
                 archive_base_at=state.base_taken_at,
-                archive_from=None if state.base_taken_at is None else service.archive_from or state.base_taken_at,
-                archive_gaps=services.gaps_column(gaps),
+                archive_from=None if state.base_taken_at is None else current.archive_from or state.base_taken_at,
+                archive_gaps=services.gaps_column(gaps_with(current, state.gaps)),
                 archive_problem=state.problem,
             )
