@@ -1,5 +1,6 @@
 """The way to an endpoint is tried from here, and only where there is one."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,19 @@ def test_one_endpoint_that_is_silent_says_nothing_of_a_host_that_others_have_ans
     eventually(lambda: way.answers(silent))
     answering.add(15434)
     assert way.leads_to(replace(silent, port=15434)), "the host is still tried"
+
+
+def test_how_long_an_endpoint_was_silent_is_forgotten_when_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering: set[int] = set()
+    monkeypatch.setattr(route, "_asks_password", lambda server: server.port in answering)
+    way, server = route.Route(), replace(SHARED, host="127.0.0.1")
+    assert not way.answers(server)
+    answering.add(server.port)
+    assert way.leads_to(server)
+    answering.clear()
+    now = time.monotonic() + 3600
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert not way.answers(server), "it is silent again only now"
 
 
 def test_one_name_without_an_address_says_nothing_of_a_domain_that_has_names(monkeypatch: pytest.MonkeyPatch) -> None:

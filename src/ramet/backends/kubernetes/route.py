@@ -81,6 +81,7 @@ class Route:
         found = _asks_password(server)
         if found:
             self._reached.add(server.host)
+            self._silent_since.pop(server.service_id, None)
         return found
 
 
