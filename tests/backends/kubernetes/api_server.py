@@ -48,7 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         plural, name, action, query = self._asked()
-        if action == "exec":
+        if action == "exec" and self.server.cluster.refused_runs:
+            self._json(500, _status(500, self.server.cluster.refused_runs.pop()))
+        elif action == "exec":
             _Exec(self, name, query).run()
         elif "watch" in query:
             self._watch(plural, query)

@@ -31,6 +31,7 @@ class FakeCluster:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.refused: dict[str, int] = {}
+        self.refused_runs: list[str] = []
         self.unknown: set[str] = set()
         self.phase = HEALTHY
         self.copies_at_once = True

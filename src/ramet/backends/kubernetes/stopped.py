@@ -9,11 +9,15 @@ from ramet.backends.kubernetes.manifests import Manifest
 from ramet.backends.kubernetes.resources import Cluster, Pod
 from ramet.backends.local.wal.control_file import ControlData, parsed_control_data
 from ramet.backends.local.wal.segment import Segment, end_of_records, segment_before, shown_lsn
+from ramet.errors import Error, Unseen
 from ramet.ids import new_id
 
 _DATA = f"{archive_manifests.VOLUME_DIRECTORY}/pgdata"
 _CONTROL = 'LC_ALL=C TZ=UTC "/usr/lib/postgresql/$1/bin/pg_controldata" "$2"'
 _UNKNOWN = "unknown"
+# The mark of the pod that reads for the archive.
+_ARCHIVE = "archive"
+_RUN_SECONDS = 5.0
 
 
 def read_control(place: Place, server: Server, reader_id: str) -> ControlData:
@@ -32,9 +36,9 @@ def last_segment_of(control: ControlData) -> Segment:
 def last_segment(place: Place, server: Server) -> str | None:
     """Return the name of the last segment with WAL of a stopped server; None if it was not stopped cleanly.
 
-    None, too, until a pod has read that, once after each stop: this waits for no pod, and keeps one that has failed
-    for the next call. Of a server that an earlier release has stopped only the segment is known in which it was when
-    it was asked to stop.
+    None, too, until a pod has read that, once after each stop: this waits for no pod, and keeps one that has failed, or
+    in which nothing can be run yet, for the next call. Of a server that an earlier release has stopped only the
+    segment is known in which it was when it was asked to stop.
     """
     cluster = place.cluster_of(server.service_id)
     noted = cluster.metadata.annotations.get(names.LAST_SEGMENT_ANNOTATION) if cluster else None
@@ -42,16 +46,30 @@ def last_segment(place: Place, server: Server) -> str | None:
         position = waking.last_position_of(place, server)
         return segment_before(position["timeline"], position["end_lsn"]).name
     if noted == waking.UNREAD:
-        reader = _reader(place, server, server.service_id, "archive")
-        if place.begin_pod(reader, 0.0) is not None:
+        control = _control_in_time(place, server)
+        if control is None:
             return None
-        name = reader["metadata"]["name"]
-        control = parsed_control_data(place.api.run(name, _control_command(server)))
         noted = last_segment_of(control).name if control.is_clean else _UNKNOWN
         change = {"metadata": {"annotations": {names.LAST_SEGMENT_ANNOTATION: noted}}}
         place.api.patch(Cluster, names.cluster_name(server.service_id), change)
-        place.api.delete(Pod, name, grace_seconds=0)
+        place.api.delete(Pod, names.volume_reader_name(server.service_id, _ARCHIVE), grace_seconds=0)
     return None if noted == _UNKNOWN else noted
+
+
+def _control_in_time(place: Place, server: Server) -> ControlData | None:
+    """Return the control file; None where the pod does not tell it yet."""
+    reader = _reader(place, server, server.service_id, _ARCHIVE)
+    name, starting = reader["metadata"]["name"], place.begin_pod(reader, 0.0)
+    if starting is not None:
+        return None
+    try:
+        said = place.api.run(name, _control_command(server), timeout_seconds=_RUN_SECONDS)
+    except Error as error:
+        # As of a container that has just started, or a node that is gone: that says nothing of the archive.
+        if isinstance(error, Unseen) or error.code == "KUBERNETES_NOT_FOUND":
+            return None
+        raise
+    return parsed_control_data(said)
 
 
 def slot_names(place: Place, server: Server) -> list[str]:
