@@ -13,6 +13,7 @@ from ramet.archive.backup_info import BackupInfo
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.site import Forks
 from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
@@ -213,6 +214,8 @@ def test_all_of_a_stopped_service_is_archived_once_its_last_segment_is(world: Wo
         "000000010000000000000001", "000000010000000000000001", 9, "",
     )  # fmt: skip
     world.bucket.write(layout.info_key(SHARED.service_id, info.backup_id), info.dump())
+    stopped = {names.HIBERNATION: "on"}  # as by an earlier release
+    world.backend.place.api.patch(Cluster, NAME, {"metadata": {"annotations": stopped}})
     assert archive.maintain(SHARED, paused=True, timeout_seconds=1).archived_until is None
     world.archive(2)
     state = archive.maintain(SHARED, paused=True, timeout_seconds=1)

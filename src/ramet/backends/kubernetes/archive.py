@@ -167,12 +167,13 @@ class KubernetesArchive:
 
     def _observe_stopped(self, server: Server, seen: _Seen) -> None:
         """Note that all of a stopped server is archived, if its last segment is."""
+        now = datetime.now(UTC)
         with _saying_nothing_of_the_archive():
             last = stopped.last_segment(self.place, server)
         if last is not None and seen.whole != last and archiving.wal_of(self.place, server.archive_name).has(last):
             seen.whole = last
         if last is not None and seen.whole == last:
-            seen.archived_until = datetime.now(UTC)
+            seen.archived_until = now
 
 
 @contextmanager

@@ -79,6 +79,7 @@ class KubernetesServers:
         if cluster is None or cluster.is_asleep or self._was_stopped(cluster, server):
             stopped.release_volume(self.place, server.service_id)
             self.place.apply(server, Phase.OPEN if clients else Phase.CLOSED, first=first)
+            stopped.release_volume(self.place, server.service_id)  # of a pod that was begun before the Cluster changed
 
     def _was_stopped(self, cluster: Cluster, server: Server) -> bool:
         """Stop a server that does not become ready with the size or wal_level of a change that has failed.

@@ -36,12 +36,14 @@ def last_segment_of(control: ControlData) -> Segment:
 def last_segment(place: Place, server: Server) -> str | None:
     """Return the name of the last segment with WAL of a stopped server; None if it was not stopped cleanly.
 
-    None, too, until a pod has read that, once after each stop: this waits for no pod, and keeps one that has failed, or
-    in which nothing can be run yet, for the next call. Of a server that an earlier release has stopped only the
-    segment is known in which it was when it was asked to stop.
+    None, too, of a server that is to run, and until a pod has read that, once after each stop: this waits for no pod,
+    and keeps one that has failed, or in which nothing can be run yet, for the next call. Of a server that an earlier
+    release has stopped only the segment is known in which it was when it was asked to stop.
     """
     cluster = place.cluster_of(server.service_id)
-    noted = cluster.metadata.annotations.get(names.LAST_SEGMENT_ANNOTATION) if cluster else None
+    if cluster is None or not cluster.is_asleep:
+        return None
+    noted = cluster.metadata.annotations.get(names.LAST_SEGMENT_ANNOTATION)
     if noted is None:
         position = waking.last_position_of(place, server)
         return segment_before(position["timeline"], position["end_lsn"]).name
@@ -57,9 +59,13 @@ def last_segment(place: Place, server: Server) -> str | None:
 
 
 def _control_in_time(place: Place, server: Server) -> ControlData | None:
-    """Return the control file; None where the pod does not tell it yet."""
+    """Return the control file; None where the pod does not tell it yet, or the server was started just now."""
     reader = _reader(place, server, server.service_id, _ARCHIVE)
     name, starting = reader["metadata"]["name"], place.begin_pod(reader, 0.0)
+    cluster = place.cluster_of(server.service_id)
+    if cluster is None or not cluster.is_asleep:
+        place.api.delete(Pod, name, grace_seconds=0)
+        return None
     if starting is not None:
         return None
     try:
