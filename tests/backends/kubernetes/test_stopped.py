@@ -41,6 +41,14 @@ def test_a_pod_in_which_nothing_can_be_run_yet_says_nothing_of_the_archive(world
     assert _archived_until(world) is not None
 
 
+@pytest.mark.parametrize("name", [f"{NAME}-wal", f"{NAME}-volume", f"{NAME}-volume-archive"])
+def test_no_stop_waits_for_a_pod_that_only_reads(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(waking, "_STOP_SECONDS", 10.0)
+    world.found.put("pods", {"metadata": {"name": name, "labels": names.labels_of(SHARED.service_id)}})
+    world.backend.servers.stop(SHARED)
+    assert ("pods", name) in world.found.objects
+
+
 def test_a_server_that_was_started_is_not_archived_as_a_stopped_one(world: World) -> None:
     world.back_up()
     world.archive(2)

@@ -96,7 +96,8 @@ def _is_stopped(place: Place, service_id: str) -> bool:
 
 
 def _reads(pod: Pod, service_id: str) -> bool:
-    return pod.metadata.name == names.reader_name(service_id) or names.VOLUME_LABEL in pod.metadata.labels
+    """Tell by the name of a pod whether it only reads: those that an earlier release has left have no label for it."""
+    return pod.metadata.name.startswith((names.reader_name(service_id), f"{names.cluster_name(service_id)}-volume"))
 
 
 def _await(is_so: Callable[[], bool], still: str) -> None:
