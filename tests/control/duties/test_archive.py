@@ -133,6 +133,25 @@ def test_while_the_archive_is_away_services_are_asked_for_in_turn(
     ] * 3
 
 
+def test_what_was_archived_before_the_archive_was_away_is_kept(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted((create(archiving) for _ in range(2)), key=lambda one: one.id)
+    usual = archiving.backend.archive.maintain
+
+    def away(server: Server, **options: Any) -> ArchiveState:
+        if server.service_id == second.id:
+            raise AWAY
+        return usual(server, **options)
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", away)
+    maintain(archiving)
+    found = look(archiving, first)
+    assert found.archive_problem == str(AWAY)
+    assert found.archived_until is not None
+    assert found.archive_from is not None
+
+
 def test_a_service_that_cannot_be_archived_keeps_no_other_from_it(
     archiving: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

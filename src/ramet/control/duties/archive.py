@@ -47,7 +47,7 @@ class OffHostArchive:
                     if error.code == ARCHIVE_BUSY:
                         continue
                     self._asked_last = service.id
-                    for each in due:
+                    for each in _archived_services(self.plane):
                         _record(self.plane, each, _unchanged(each, error))
                     return
 
