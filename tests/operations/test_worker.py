@@ -114,6 +114,27 @@ def test_a_long_step_begins_also_where_few_threads_are_free(store: Store, host: 
     assert worker.stop()
 
 
+def test_a_worker_with_more_long_steps_than_it_begins_leases_what_is_short_only(store: Store, host: Host) -> None:
+    short = replace(counting(host), name="short")
+    worker = Worker(store, [counting(host), short], threads=4, long=frozenset({"count.one"}))
+    worker._long = {"a", "b", "c"}
+    long_one = submitted(store, worker.wake)
+    with store.write() as tx:
+        short_one = operations.submit(tx, "short", "one", "another", {"given": True})
+    worker._poll(has_new=True)
+    assert worker._held == {short_one}
+    assert not is_over(store, long_one)
+
+
+def test_what_is_cancelled_at_a_long_step_is_no_long_one(store: Store, host: Host) -> None:
+    worker = Worker(store, [counting(host)], threads=4, long=frozenset({"count.one"}))
+    cancelled = submitted(store, worker.wake)
+    with store.write() as tx:
+        operations.cancel(tx, cancelled)
+    worker._poll(has_new=True)
+    assert (worker._held, worker._long) == ({cancelled}, set())
+
+
 def test_a_worker_of_one_thread_runs_long_steps_too(store: Store, host: Host) -> None:
     worker = Worker(store, [counting(host)], threads=1, long=frozenset({"count.one"}))
     worker.start()

@@ -155,7 +155,7 @@ class Worker:
             free, long_limit = self._free, self._most_long - len(self._long)
         if free == 0:
             return POLL_SECONDS  # the first thread that becomes free wakes this one
-        return 0.0 if self._hand_out(self._lease(free, min(free, long_limit))) or has_new else POLL_SECONDS
+        return 0.0 if self._hand_out(self._lease(free, max(0, min(free, long_limit)))) or has_new else POLL_SECONDS
 
     def _hand_out(self, leased: list[Operation]) -> bool:
         for operation in leased:
@@ -193,7 +193,7 @@ class Worker:
         return not self._stopping.is_set() and not (waits and crowded)
 
     def _is_long(self, operation: Operation) -> bool:
-        is_running = operation.status is OperationStatus.RUNNING
+        is_running = operation.status is OperationStatus.RUNNING and not operation.cancelled
         return is_running and f"{operation.procedure}.{operation.step}" in self._known.long
 
     def _seconds_until_due(self) -> float | None:
