@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -38,7 +38,7 @@ class Faults:
     delay          the request waits for `delay_seconds`
 
     An answer of more than `longest_answer_bytes` ends there each time, as on a link over which more does not come
-    within the time-out of a request.
+    within the time-out of a request. `etags` says whether objects that are read have an ETag, and of which kind.
     """
 
     seed: int = 0
@@ -51,6 +51,7 @@ class Faults:
     stale_listings: int = 0
     most_in_a_row: int = 2
     longest_answer_bytes: int | None = None
+    etags: Literal["strong", "weak", "none"] = "strong"
 
 
 @dataclass
@@ -237,11 +238,19 @@ class _Handler(BaseHTTPRequestHandler):
             found = connection.getresponse()
             answer = found.read()
             headers = [(name, value) for name, value in found.getheaders() if name.lower() not in _HOP_BY_HOP]
+            if self.command == "GET":
+                headers = self._with_etags(headers)
             if self.command == "HEAD":
                 headers.append(("Content-Length", found.getheader("Content-Length") or "0"))
         finally:
             connection.close()
         return found.status, headers, self._relisted(found.status, body, answer)
+
+    def _with_etags(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        kind, others = self.store.faults.etags, [(name, value) for name, value in headers if name.lower() != "etag"]
+        if kind == "strong" or len(others) == len(headers):
+            return headers
+        return others if kind == "none" else [*others, ("ETag", 'W/"1"')]
 
     def _relisted(self, status: int, body: bytes, answer: bytes) -> bytes:
         """Note what a request changed, and let a listing show what it would some time ago."""

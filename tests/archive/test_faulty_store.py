@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -103,6 +104,17 @@ def test_an_object_that_does_not_come_within_the_time_of_one_request_is_read(
     whole = os.urandom(9_500_000)
     bucket.write("large", whole)
     with faulty_store(s3_endpoint, Faults(longest_answer_bytes=2 * 1024 * 1024)) as store:
+        assert b"".join(through(store, bucket, monkeypatch).stream("large")) == whole
+
+
+@pytest.mark.parametrize("etags", ["weak", "none"])
+def test_a_large_object_is_read_from_a_store_whose_answers_have_no_strong_etag(
+    bucket: Bucket, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, etags: Literal["weak", "none"]
+) -> None:
+    monkeypatch.setattr(object_store, "_READ_BYTES", 1024 * 1024)
+    whole = os.urandom(3_500_000)
+    bucket.write("large", whole)
+    with faulty_store(s3_endpoint, Faults(etags=etags)) as store:
         assert b"".join(through(store, bucket, monkeypatch).stream("large")) == whole
 
 

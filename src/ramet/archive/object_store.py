@@ -106,8 +106,13 @@ class Bucket:
                 found = self._next_range(key, done_bytes, min(done_bytes + _READ_BYTES, size_bytes), e_tag)
 
     def _next_range(self, key: str, begin: int, end: int, e_tag: str | None) -> Any:
-        """Ask for a part of an object. Raises Unavailable when it has another ETag than before."""
-        wanted: Any = {"range": (begin, end), "if_match": e_tag}
+        """Ask for a part of an object. Raises Unavailable when it has another ETag than before.
+
+        A weak ETag matches nothing (RFC 9110, 13.1.1). Without one the digest of what was read has to show a change.
+        """
+        wanted: Any = {"range": (begin, end)}
+        if e_tag is not None and not e_tag.startswith("W/"):
+            wanted["if_match"] = e_tag
         try:
             return obstore.get(self._store, key, options=wanted)
         except PreconditionError as error:
