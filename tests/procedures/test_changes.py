@@ -141,3 +141,25 @@ def test_a_wal_level_that_is_in_force_stays_when_the_server_cannot_be_opened(
     found = after(world, service)
     assert (status_of(found), wal_level_of(found.settings)) == (Status.READY, WalLevel.LOGICAL)
     assert [server.wal_level for server in started] == [WalLevel.LOGICAL]
+
+
+def test_a_wal_level_is_not_in_force_before_the_admin_may_replicate(
+    world: World, monkeypatch: pytest.MonkeyPatch, started: list[Server]
+) -> None:
+    def is_locked(_server: Server) -> None:
+        raise Failed("ROLE_LOCKED", "The role tsdbadmin is locked")
+
+    service = world.create()
+    started.clear()
+    with monkeypatch.context() as broken:
+        broken.setattr(world.backend.replication, "permit", is_locked)
+        set_logical(world, service)
+        world.worker.run_until_idle()
+    found = after(world, service)
+    assert (status_of(found), wal_level_of(found.settings)) == (Status.READY, WalLevel.REPLICA)
+    assert [server.wal_level for server in started] == [WalLevel.LOGICAL, WalLevel.REPLICA]
+    set_logical(world, service)
+    world.worker.run_until_idle()
+    again = get_service(world.plane, world.project.id, service.id)
+    assert (status_of(again), wal_level_of(again.settings)) == (Status.READY, WalLevel.LOGICAL)
+    assert world.backend.volumes[service.id].replicates

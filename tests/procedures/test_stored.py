@@ -130,6 +130,8 @@ def test_a_stored_operation_is_finished(world: World, case: Case) -> None:
     assert (claimed, held, without_owner(world)) == ([], [], set())
     if case["service_status"] is not None and found is not None:
         assert status_of(found) == case["service_status"]
+    if row.procedure == ProcedureName.SET_WAL_LEVEL:
+        assert world.backend.volumes[case["subject"]].replicates
 
 
 def without_owner(world: World) -> set[str]:

@@ -3,12 +3,14 @@
 step     leaves behind or does                                            undo
 settle   waits for forks that copy from it, then records the new level    -
 stop     its replicas, and the server: it is down for a short time        -
-boot     a server of the new level, of a paused service too               the server is stopped unless it was ready
-open     the admin may replicate, or may not any more; READY again        -
+boot     a server of the new level, of a paused service too; the admin    the server is stopped unless the level is
+         may replicate, or may not any more                               in force
+open     READY again                                                      -
 
 PostgreSQL does not start with `replica` while there are logical slots. They are looked for after the stop, when
-no client can make one any more. If the change fails before the server is ready, the old level is recorded again, and
-the observer restarts the server with that. Afterwards the new level stays: clients may have made slots that need it.
+no client can make one any more. If the change fails before the server is ready and the admin may replicate, the old
+level is recorded again, and the observer restarts the server with that. Afterwards the new level is in force and stays:
+clients may have made slots that need it.
 """
 
 from typing import Any
@@ -49,15 +51,18 @@ class SetWalLevel(Change):
 
     def boot(self, work: Work[Any]) -> Outcome:
         outcome = super().boot(work)
-        is_ready = isinstance(outcome, Next) and outcome.step == "open"
-        return Next("open", replace(work.state, is_in_force=True)) if is_ready else outcome
+        if not isinstance(outcome, Next) or outcome.step != "open":
+            return outcome
+        self.tools.backend.replication.permit(self.tools.server(work))
+        return Next("open", replace(work.state, is_in_force=True))
 
     def undo_boot(self, work: Work[WalLevelState]) -> None:
         if not work.state.is_in_force:
             super().undo_boot(work)
 
-    def open(self, work: Work[Restartable]) -> Outcome:
-        self.tools.backend.replication.permit(self.tools.server(work))
+    def open(self, work: Work[Any]) -> Outcome:
+        if not work.state.is_in_force:  # the boot of an earlier release left this to the opening
+            self.tools.backend.replication.permit(self.tools.server(work))
         return super().open(work)
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:

@@ -263,7 +263,7 @@ class AddressState(Interrupting, frozen=True, kw_only=True):
 
 
 class WalLevelState(Interrupting, frozen=True, kw_only=True):
-    """The wal_level before and after; `is_in_force` when the server has been ready with the one after."""
+    """The wal_level before and after; `is_in_force`: a server is ready with the one after, and so are the roles."""
 
     before: WalLevel
     after: WalLevel
