@@ -7,10 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.memory.archive import MemoryArchive
-from ramet.backends.memory.servers import MemoryServers
 from ramet.control import archived_forks, fork_estimates, fork_reports, forks, restore, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -225,33 +223,6 @@ def test_what_the_archive_did_not_have_is_sent_before_a_service_is_deleted(archi
     (listed,) = archived_forks.list_deleted(archiving.plane, archiving.project.id)
     assert listed.service.id == deleted.id
     assert listed.held.latest > committed(archiving, deleted, "three")
-
-
-def test_until_when_a_deleted_service_is_archived_is_kept_while_it_is_being_removed(
-    archiving: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    ending, remove = [Unavailable(SERVER_ENDING, "A volume is still being removed")], MemoryServers.destroy
-
-    def destroy(servers: MemoryServers, service_id: str) -> None:
-        remove(servers, service_id)
-        if ending:
-            raise ending.pop()
-
-    monkeypatch.setattr(MemoryServers, "destroy", destroy)
-    archiving.backend.commit(shop.id, "three")
-    services.delete_service(archiving.plane, archiving.project.id, shop.id)
-    archiving.worker.run_until_idle()
-    (listed,) = archived_forks.list_deleted(archiving.plane, archiving.project.id)
-    assert listed.held.latest > committed(archiving, shop, "three")
-    assert "before all of it is archived" not in caplog.text
-
-
-def test_a_service_is_deleted_though_the_archive_is_away(archiving: World, shop: Service) -> None:
-    archiving.backend.archive.fault = AWAY
-    services.delete_service(archiving.plane, archiving.project.id, shop.id)
-    archiving.worker.run_until_idle()
-    with pytest.raises(NotFound):
-        look(archiving, shop)
 
 
 def test_a_deleted_service_is_forked_in_its_last_state(archiving: World, deleted: Service) -> None:

@@ -5,7 +5,8 @@ settle    the operation that it interrupts, and forks that copy from the service
 destroy   removes its read replicas, server, volume, archive and snapshots: 404     - (the data is gone)
 
 Before it removes the volume of a service that is archived off the host, `destroy` stops its server and sends what the
-archive does not have yet, for a minute at most: it can be forked from there until it expires.
+archive does not have yet, for a minute at most: it can be forked from there until it expires. What cannot be reached
+within that minute is asked again; what has failed for good is not.
 """
 
 import logging
@@ -15,7 +16,6 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.errors import Error, Unavailable
 from ramet.model.archive import is_archived
@@ -67,26 +67,28 @@ class Delete(Steps):
 def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | None:
     """Send the rest of a service to the off-host archive, and record until when it is there before it is removed.
 
-    None: there is nothing to send, or it cannot be sent.
+    None: there is nothing to send.
     """
     service = tools.service(work.subject)
-    is_late = tools.clock() - work.step_started_at > _LONGEST_SHIPPING
-    if is_late or service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
+    if service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
         return None
-    server = server_of(service)
+    server, until = server_of(service), None
+    is_last = tools.clock() - work.step_started_at > _LONGEST_SHIPPING
     try:
         tools.backend.servers.stop(server)
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
+        until = state.archived_until
+        missing = state.problem or f"sending WAL to the off-host archive, which has it until {until}"
     except (Error, OSError) as error:
-        if isinstance(error, Unavailable) and error.code == ARCHIVE_BUSY:
-            return Wait(0.1, error.message)
-        _log.warning("service %s is deleted before all of it is archived: %s", service.id, error)
-        return None
-    until = state.archived_until
+        missing, is_last = str(error), is_last or not isinstance(error, Unavailable)
+    known = until or service.archived_until
     if until is None or until < work.step_started_at:
-        return Wait(0.1, f"sending WAL to the off-host archive, which has it until {until}")
+        if not is_last:
+            return Wait(0.1, missing)
+        lost = "service %s is deleted, and what it committed after %s is not in the off-host archive: %s"
+        _log.warning(lost, service.id, known, missing)
     return Next(
         work.step,
         replace(work.state, is_archived=True),
-        changes=lambda tx: services.update_service(tx, work.subject, archived_until=until),
+        changes=lambda tx: services.update_service(tx, work.subject, archived_until=known),
     )

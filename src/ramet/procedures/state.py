@@ -37,7 +37,7 @@ class Interrupting(Restartable, frozen=True, kw_only=True):
 
 
 class DeleteState(Interrupting, frozen=True, kw_only=True):
-    """`reason` says why Ramet deletes the service by itself. `is_archived`: the off-host archive has all of it."""
+    """`reason` says why Ramet deletes the service by itself. `is_archived`: nothing more is sent to the archive."""
 
     reason: str | None = None
     is_archived: bool = False

@@ -1,0 +1,103 @@
+"""What the off-host archive has of a service that is deleted: its last state is sent before its volume is removed."""
+
+from datetime import timedelta
+
+import pytest
+
+from ramet.backends.interface.servers import SERVER_ENDING
+from ramet.backends.memory.archive import MemoryArchive
+from ramet.backends.memory.servers import MemoryServers
+from ramet.control import services
+from ramet.control.archived_forks import list_deleted
+from ramet.control.duties.archive import OffHostArchive
+from ramet.control.requests import CreateRequest
+from ramet.errors import Error, Failed, Unavailable, Unseen
+from ramet.model.environment import Environment
+from ramet.model.service import Service
+from tests.worlds import World
+
+AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
+TAKEN_OVER = Failed("ARCHIVE_TAKEN_OVER", "Another installation writes to it")
+LOST = "is not in the off-host archive"
+
+
+@pytest.fixture
+def shop(world: World) -> Service:
+    """A service that the archive has all of but one row."""
+    world.backend.archive.location = "s3://bucket"
+    request = CreateRequest("shop", environment=Environment.PROD)
+    shop = world.settle(services.create_service(world.plane, world.project.id, request))
+    OffHostArchive(world.plane).maintain()
+    world.backend.commit(shop.id, "last")
+    return services.get_service(world.plane, world.project.id, shop.id)
+
+
+@pytest.fixture
+def slow_removal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A volume that is there for a moment after it has been removed."""
+    ending, remove = [Unavailable(SERVER_ENDING, "A volume is still being removed")], MemoryServers.destroy
+
+    def destroy(servers: MemoryServers, service_id: str) -> None:
+        remove(servers, service_id)
+        if ending:
+            raise ending.pop()
+
+    monkeypatch.setattr(MemoryServers, "destroy", destroy)
+
+
+def delete(world: World, shop: Service) -> None:
+    services.delete_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+
+
+def has_last_state(world: World, shop: Service) -> bool:
+    (listed,) = list_deleted(world.plane, world.project.id)
+    *_, last = world.backend.archive.rows[shop.id]
+    return last.value == "last" and listed.held.latest > last.committed_at
+
+
+@pytest.mark.usefixtures("slow_removal")
+def test_until_when_a_deleted_service_is_archived_is_kept_while_it_is_being_removed(
+    world: World, shop: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    delete(world, shop)
+    assert has_last_state(world, shop)
+    assert LOST not in caplog.text
+
+
+@pytest.mark.parametrize(("of", "method"), [(MemoryServers, "stop"), (MemoryArchive, "maintain")])
+def test_a_deletion_waits_while_the_last_state_cannot_be_sent(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, of: type, method: str
+) -> None:
+    faults, work = [AWAY, Unseen("NO_ANSWER", "The API server does not answer")], getattr(of, method)
+
+    def fail_at_first(*args: object, **options: object) -> object:
+        if faults:
+            raise faults.pop()
+        return work(*args, **options)
+
+    monkeypatch.setattr(of, method, fail_at_first)
+    delete(world, shop)
+    assert has_last_state(world, shop)
+
+
+@pytest.mark.parametrize(
+    ("fault", "longest"),
+    [(AWAY, timedelta(0)), (TAKEN_OVER, timedelta(minutes=1))],
+    ids=["away until the wait is over", "failed for good"],
+)
+@pytest.mark.usefixtures("slow_removal")
+def test_a_deletion_says_once_what_is_lost_when_the_last_state_is_not_sent(
+    world: World,
+    shop: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: Error,
+    longest: timedelta,
+) -> None:
+    monkeypatch.setattr("ramet.procedures.delete._LONGEST_SHIPPING", longest)
+    world.backend.archive.fault = fault
+    delete(world, shop)
+    assert services.list_services(world.plane, world.project.id) == []
+    (said,) = [record.message for record in caplog.records if LOST in record.message]
+    assert f"what it committed after {shop.archived_until} {LOST}: {fault}" in said
