@@ -16,6 +16,7 @@ from ramet.backends.interface.values import Source as Captured
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.restore import standby_copy
+from ramet.backends.local.restore.snapshots import base_of
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -112,8 +113,11 @@ def test_a_time_between_a_snapshot_and_the_next_commit_has_all_of_the_snapshot_a
         patched.setattr(standby_copy, "_copy_control_file", copy_before_a_commit)
         take_snapshot(ground.plane, project_id, standby.service.id, "first")
         settled(ground, standby)
-    taken_at = max(one.taken_at for one in snapshots_of(ground, standby))
-    eventually(lambda: datetime.now(UTC) > taken_at, "the time of the snapshot, which is that of the source")
+    *_, taken = snapshots_of(ground, standby)
+    base = base_of(ground.backend.instances.paths(standby.service.id), taken.id)
+    assert base.complete_until is not None
+    assert base.complete_until < taken.taken_at
+    eventually(lambda: datetime.now(UTC) > taken.taken_at, "the time of the snapshot, which is that of the source")
     target = datetime.now(UTC)
     eventually(lambda: datetime.now(UTC) > target, "another moment")
     insert(source, standby, 102)

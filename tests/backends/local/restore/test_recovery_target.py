@@ -137,6 +137,13 @@ def test_a_snapshot_of_a_standby_that_is_dated_after_its_last_commit_shows_no_cl
     assert len(found.cut.clock_steps) == steps
 
 
+@pytest.mark.parametrize(("times", "steps"), [([30.0, 31.0, 32.0], 0), ([30.0, 20.0, 21.0], 1)])
+def test_a_snapshot_of_a_standby_that_replays_late_shows_no_clock_step(times: list[float], steps: int) -> None:
+    bases = {"early": replace(_base(60, 1), of_standby=True, complete_until=_at(30))}
+    found = _find(times, bases, 70, _end_of(times, None))
+    assert len(found.cut.clock_steps) == steps
+
+
 _LONG = [*range(1, 60), *[-1] * 60, *range(60, 100)]
 _LONG_END = len(_LONG) * SEGMENT_BYTES
 

@@ -67,7 +67,8 @@ _TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.MULTILINE)
 class Base:
     """A base backup, and how long its phases took. `clean` says that it starts without recovery.
 
-    One `of_standby` needs archive recovery to the end of its WAL (standby_copy); without a label it was stopped.
+    One `of_standby` needs archive recovery to the end of its WAL (standby_copy); without a label it was stopped. It may
+    be dated later than the source's clock was at its end: that is known to have shown `complete_until`.
     The files of one that `is_packed` are compressed (volumes.packed), except its WAL.
     """
 
@@ -78,6 +79,7 @@ class Base:
     of_standby: bool = False
     has_label: bool = True
     is_packed: bool = False
+    complete_until: datetime | None = None
 
     @property
     def segments(self) -> list[Segment]:

@@ -207,8 +207,12 @@ def _cut(reader: WalReader, base: Base, target: datetime, until_lsn: str) -> tup
 
 
 def _clock_at(base: Base) -> datetime:
-    """Return a time that the clock showed when a base backup was complete; that of a standby may be dated later."""
-    return base.facts.taken_at - DATING_MARGIN if base.of_standby else base.facts.taken_at
+    """Return a time that the clock showed when a base backup was complete; that of a standby may be dated later.
+
+    By how much is not recorded of a standby that was stopped, nor by earlier releases.
+    """
+    dated = base.facts.taken_at - DATING_MARGIN if base.of_standby else base.facts.taken_at
+    return base.complete_until or dated
 
 
 def _base_after_step(

@@ -97,7 +97,8 @@ def copy_running_standby(driver: Driver, installation: Installation, parent: Ser
         raise Failed("TABLESPACE", f"Service {parent.service_id} has tablespaces outside of its data directory", links)
     end_lsn = max(stop_lsn, reached.lsn, key=lsn_number)
     facts = facts_of_label(label, end_lsn, reached.at_most, next_xid, statistics)
-    base = Base(facts, identifier, clean=False, seconds=clock.laps, of_standby=True)
+    until = reached.complete_until
+    base = Base(facts, identifier, clean=False, seconds=clock.laps, of_standby=True, complete_until=until)
     files.write(target / LABEL, label)
     files.write(target / OWN_SETTINGS)
     _place_wal(driver, parent, base, target)
