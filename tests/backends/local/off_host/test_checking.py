@@ -93,6 +93,22 @@ def test_what_is_discarded_while_it_is_checked_is_no_fault(
     assert faults(paths, bucket) == []
 
 
+# Between the description and the checksums, and between those and the parts.
+@pytest.mark.parametrize("before", ["find", "parts"])
+def test_a_base_backup_that_is_discarded_while_it_is_checked_is_no_fault(
+    paths: ServicePaths, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    read = getattr(BaseBackups, before)
+
+    def discarded_then(backups: BaseBackups, backup_id: str) -> object:
+        found = read(backups, backup_id)
+        backups.delete(backup_id)
+        return found
+
+    monkeypatch.setattr(BaseBackups, before, discarded_then)
+    assert faults(paths, bucket) == []
+
+
 def test_what_retention_removed_is_not_missed(paths: ServicePaths, bucket: Bucket) -> None:
     bucket.delete([layout.wal_key(SERVICE, SEGMENTS[0])])
     forget_digests(paths, {SEGMENTS[0]})

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -77,20 +78,32 @@ def _base_checks(backups: BaseBackups) -> Iterator[_Check]:
         try:
             checksums = [] if backups.find(backup_id) is None else backups.parts(backup_id)
         except Failed as error:
-            yield _Check(layout.info_key(backups.server, backup_id), 0, partial(_refuse, error))
+            yield _Check(layout.info_key(backups.server, backup_id), 0, partial(_refuse, backups, backup_id, error))
             continue
         for number, checksum in enumerate(checksums):
             key = layout.part_key(backups.server, backup_id, number)
 
             def verify(backup_id: str = backup_id, number: int = number, checksum: Checksum = checksum) -> None:
-                backups.verify_part(backup_id, number, checksum)
+                with _unless_removed(backups, backup_id):
+                    backups.verify_part(backup_id, number, checksum)
 
             yield _Check(key, checksum.size_bytes, verify)
 
 
-def _refuse(error: Failed) -> None:
+def _refuse(backups: BaseBackups, backup_id: str, error: Failed) -> None:
     """Raise what was found before the check had its turn: its description, a checksum or a part is damaged or lost."""
-    raise error
+    with _unless_removed(backups, backup_id):
+        raise error
+
+
+@contextmanager
+def _unless_removed(backups: BaseBackups, backup_id: str) -> Iterator[None]:
+    """Let a base backup lack parts that was removed after the list was read: its description is removed first."""
+    try:
+        yield
+    except Failed as error:
+        if error.code != "ARCHIVE_INCOMPLETE" or backups.find(backup_id) is not None:
+            raise
 
 
 def _wal_checks(paths: ServicePaths, wal: WalArchive) -> Iterator[_Check]:
