@@ -131,6 +131,29 @@ def test_output_that_nobody_receives_is_an_error_only_on_a_full_disk(words: tupl
     os.close(writing)
 
 
+def test_the_exit_code_of_a_command_whose_error_nobody_receives_is_the_same() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ramet", "service", "list", "--nope"]
+    with Path("/dev/full").open("wb") as full:
+        for messages in (full.fileno(), writing):
+            assert subprocess.run(command, stderr=messages, check=False).returncode == 3
+    os.close(writing)
+
+
+@pytest.mark.parametrize(("error", "code"), [(click.UsageError("x"), 3), (click.FileError("x"), 1)])
+def test_an_error_of_click_that_nobody_receives_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, error: click.ClickException, code: int
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert run(fail) == code
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -124,10 +124,10 @@ def _run(command: Callable[[], object]) -> int:
         _say("Error: A name or another value has bytes that are not UTF-8.", "red")
         return INVALID
     except click.UsageError as error:
-        error.show()
+        _show(error)
         return INVALID
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except click.Abort as interrupt:
         _say(str(interrupt) or "Aborted.")
@@ -137,6 +137,16 @@ def _run(command: Callable[[], object]) -> int:
     except Exception as error:  # noqa: BLE001 - nothing of Python is shown to a user
         return _unexpected(error)
     return result if isinstance(result, int) else 0
+
+
+def _show(error: click.ClickException) -> None:
+    """Let click print an error. That nobody receives it does not change the exit code."""
+    try:
+        error.show()
+    except OSError:
+        from ramet.cli.ui.output import discard
+
+        discard(sys.stderr)
 
 
 def _unexpected(error: Exception) -> int:
