@@ -49,11 +49,12 @@ def test_nothing_of_a_secret_remains_beside_a_file_that_cannot_be_written(
 
 
 def test_an_open_file_is_written_into_and_stays(tmp_path: Path) -> None:
-    with (tmp_path / "out.json").open("wb") as file:
+    (tmp_path / "out.json").write_text("earlier, ")
+    with (tmp_path / "out.json").open("ab") as file:
         before = os.fstat(file.fileno()).st_ino
-        for directory in ("/dev/fd", "/proc/self/fd"):
-            replace_secret(Path(f"{directory}/{file.fileno()}"), directory.encode())
-            assert (tmp_path / "out.json").read_text() == directory
+        replace_secret(Path(f"/dev/fd/{file.fileno()}"), b"first, ")
+        replace_secret(Path(f"/proc/self/fd/{file.fileno()}"), b"second")
+        assert (tmp_path / "out.json").read_text() == "earlier, first, second"
         assert (tmp_path / "out.json").stat().st_ino == before
 
 

@@ -18,7 +18,8 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
 def replace_secret(path: Path, content: bytes) -> None:
     """Write a file, also over an earlier one; into a device, a pipe or an open file of this process, which stays."""
     if path.exists() and (not path.is_file() or _is_open_file(path)):
-        path.write_bytes(content)
+        with path.open("ab") as file:  # after what an open file has: `>>` keeps that
+            file.write(content)
         return
     with _written_beside(path, content) as partial:
         partial.replace(path)
