@@ -250,9 +250,31 @@ def test_an_attempt_whose_thread_cannot_be_started_is_made_again_and_delays_no_o
         dispatcher._begin_due()
     eventually(lambda: _deliveries(world, second)[0]["status"] == "DELIVERED")
     assert _deliveries(world, first)[0]["status"] == "PENDING"
-    world.advance(webhooks.LEASE + timedelta(seconds=1))
     assert dispatcher.deliver_due() == 1
     assert [path for path, _, _ in receiver.arrived] == ["/hook/second", "/hook/first"]
+
+
+def test_attempts_whose_thread_cannot_be_started_are_not_counted_and_keep_the_order(
+    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = _created(world, receiver)
+    receiver.status = 500
+    for _ in range(2):
+        world.post(_path(world, webhook["id"], "test"))
+        world.advance(timedelta(seconds=1))
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(len(PAUSES) + 1):
+            dispatcher._begin_due()
+            world.advance(webhooks.LEASE)
+    assert dispatcher.deliver_due() == 2
+    later, earlier = _deliveries(world, webhook)
+    assert [headers["webhook-id"] for _, headers, _ in receiver.arrived] == [earlier["id"], later["id"]]
+    assert [(each["status"], each["attempts"]) for each in (earlier, later)] == [("PENDING", 1)] * 2
 
 
 def test_a_project_whose_targets_are_slow_delays_no_other_one(

@@ -103,6 +103,7 @@ class Dispatcher:
                 _log.warning("a delivery to webhook %s is not begun, and is made again: %s", webhook_id, error)
                 with self._lock:
                     self._busy.pop(webhook_id, None)
+                self._give_back(delivery_id)
 
     def _attempt(self, delivery_id: str, webhook_id: str) -> None:
         try:
@@ -124,6 +125,13 @@ class Dispatcher:
             return []
         with self.plane.store.write(patient=True) as tx:
             return webhooks.lease(tx, due, now)
+
+    def _give_back(self, delivery_id: str) -> None:
+        """Make a delivery that was leased due again, before later ones: no attempt was made, and none is counted."""
+        with self.plane.store.write(patient=True) as tx:
+            if (delivery := webhooks.get_delivery(tx, delivery_id)) is not None:
+                before = {"attempts": delivery.attempts - 1, "next_at": delivery.created_at}
+                webhooks.record_attempt(tx, delivery.id, delivery.attempts, **before)
 
     def _deliver(self, delivery_id: str, webhook_id: str) -> None:
         with self.plane.store.read() as tx:
