@@ -1,10 +1,15 @@
 """What the off-host archive has of a service that is deleted: its last state is sent before its volume is removed."""
 
-from datetime import timedelta
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.servers import SERVER_ENDING
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.archive import MemoryArchive
 from ramet.backends.memory.servers import MemoryServers
 from ramet.control import services
@@ -14,9 +19,13 @@ from ramet.control.requests import CreateRequest
 from ramet.errors import Error, Failed, Unavailable, Unseen
 from ramet.model.environment import Environment
 from ramet.model.service import Service
-from tests.worlds import World
+from ramet.procedures.registry import all_procedures
+from ramet.procedures.servers import Tools
+from tests.worlds import Hurried, World
 
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
+NO_ANSWER = Unseen("NO_ANSWER", "The API server does not answer")
+STOPPING = Unavailable("SERVER_STOPPING", "The server is still stopping")
 TAKEN_OVER = Failed("ARCHIVE_TAKEN_OVER", "Another installation writes to it")
 LOST = "is not in the off-host archive"
 
@@ -45,9 +54,31 @@ def slow_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryServers, "destroy", destroy)
 
 
+class Clock:
+    """The time of this process, which a test sets forward."""
+
+    def __init__(self) -> None:
+        self.ahead_seconds, self._seconds = 0.0, time.time
+
+    def seconds(self) -> float:
+        return self._seconds() + self.ahead_seconds
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds(), UTC)
+
+
+@pytest.fixture
+def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "time", clock.seconds)
+    world.backend.clock, world.plane = clock.now, replace(world.plane, clock=clock.now)
+    world.procedures = all_procedures(Tools(world.store, world.backend, clock.now), timedelta(days=7))
+    return clock
+
+
 def delete(world: World, shop: Service) -> None:
     services.delete_service(world.plane, world.project.id, shop.id)
-    world.worker.run_until_idle()
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=2.0)
 
 
 def has_last_state(world: World, shop: Service) -> bool:
@@ -69,7 +100,7 @@ def test_until_when_a_deleted_service_is_archived_is_kept_while_it_is_being_remo
 def test_a_deletion_waits_while_the_last_state_cannot_be_sent(
     world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, of: type, method: str
 ) -> None:
-    faults, work = [AWAY, Unseen("NO_ANSWER", "The API server does not answer")], getattr(of, method)
+    faults, work = [AWAY, NO_ANSWER], getattr(of, method)
 
     def fail_at_first(*args: object, **options: object) -> object:
         if faults:
@@ -101,3 +132,41 @@ def test_a_deletion_says_once_what_is_lost_when_the_last_state_is_not_sent(
     assert services.list_services(world.plane, world.project.id) == []
     (said,) = [record.message for record in caplog.records if LOST in record.message]
     assert f"what it committed after {shop.archived_until} {LOST}: {fault}" in said
+
+
+def test_the_minute_of_the_archive_begins_when_the_server_has_stopped(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop, maintain = MemoryServers.stop, MemoryArchive.maintain
+    behind = [ArchiveState(shop.archived_until)] * 2
+
+    def stop_slowly(servers: MemoryServers, server: Server) -> None:
+        if world.backend.volumes[shop.id].running:
+            clock.ahead_seconds += 90
+        stop(servers, server)
+
+    def maintain_slowly(archive: MemoryArchive, server: Server, **options: Any) -> ArchiveState:
+        return behind.pop() if behind else maintain(archive, server, **options)
+
+    monkeypatch.setattr(MemoryServers, "stop", stop_slowly)
+    monkeypatch.setattr(MemoryArchive, "maintain", maintain_slowly)
+    delete(world, shop)
+    assert has_last_state(world, shop)
+    assert LOST not in caplog.text
+
+
+def test_a_server_that_has_not_stopped_within_the_minute_is_asked_once(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    def stop(_servers: MemoryServers, server: Server) -> None:
+        calls.append(server.service_id)
+        clock.ahead_seconds += 90
+        raise STOPPING
+
+    monkeypatch.setattr(MemoryServers, "stop", stop)
+    delete(world, shop)
+    assert services.list_services(world.plane, world.project.id) == []
+    assert calls == [shop.id]
+    assert LOST in caplog.text

@@ -6,7 +6,7 @@ destroy   removes its read replicas, server, volume, archive and snapshots: 404 
 
 Before it removes the volume of a service that is archived off the host, `destroy` stops its server and sends what the
 archive does not have yet, for a minute at most: it can be forked from there until it expires. What cannot be reached
-within that minute is asked again; what has failed for good is not.
+within that minute is asked again; what has failed for good is not. A server that does not stop has its own minute.
 """
 
 import logging
@@ -73,14 +73,16 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
     if service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
         return None
     server, until = server_of(service), None
-    is_last = tools.clock() - work.step_started_at > _LONGEST_SHIPPING
+    is_last = _is_late(tools, work)
     try:
         tools.backend.servers.stop(server)
+        if not work.state.is_stopped:
+            return Next(work.step, replace(work.state, is_stopped=True))  # the minute of the archive begins
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
         until = state.archived_until
         missing = state.problem or f"sending WAL to the off-host archive, which has it until {until}"
     except (Error, OSError) as error:
-        missing, is_last = str(error), is_last or not isinstance(error, Unavailable)
+        missing, is_last = str(error), _is_late(tools, work) or not isinstance(error, Unavailable)
     known = until or service.archived_until
     if until is None or until < work.step_started_at:
         if not is_last:
@@ -92,3 +94,7 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
         replace(work.state, is_archived=True),
         changes=lambda tx: services.update_service(tx, work.subject, archived_until=known),
     )
+
+
+def _is_late(tools: Tools, work: Work[DeleteState]) -> bool:
+    return tools.clock() - work.step_started_at > _LONGEST_SHIPPING

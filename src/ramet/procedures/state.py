@@ -37,9 +37,13 @@ class Interrupting(Restartable, frozen=True, kw_only=True):
 
 
 class DeleteState(Interrupting, frozen=True, kw_only=True):
-    """`reason` says why Ramet deletes the service by itself. `is_archived`: nothing more is sent to the archive."""
+    """`reason` says why Ramet deletes the service by itself.
+
+    `is_stopped`: its server has stopped, so that the archive can have all of it. `is_archived`: nothing more is sent.
+    """
 
     reason: str | None = None
+    is_stopped: bool = False
     is_archived: bool = False
 
 
