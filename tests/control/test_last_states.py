@@ -170,3 +170,20 @@ def test_a_server_that_has_not_stopped_within_the_minute_is_asked_once(
     assert services.list_services(world.plane, world.project.id) == []
     assert calls == [shop.id]
     assert LOST in caplog.text
+
+
+@pytest.mark.parametrize(("of", "method"), [(MemoryServers, "stop"), (MemoryArchive, "maintain")])
+def test_a_last_state_is_not_given_up_while_this_process_cannot_ask(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch, of: type, method: str
+) -> None:
+    faults, work = [NO_ANSWER] * 3, getattr(of, method)
+
+    def fail_at_first(*args: object, **options: object) -> object:
+        clock.ahead_seconds += 90
+        if faults:
+            raise faults.pop()
+        return work(*args, **options)
+
+    monkeypatch.setattr(of, method, fail_at_first)
+    delete(world, shop)
+    assert has_last_state(world, shop)

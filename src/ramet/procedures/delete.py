@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.servers import SERVER_ENDING
-from ramet.errors import Error, Unavailable
+from ramet.errors import Error, Unavailable, Unseen
 from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -81,6 +81,8 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
         until = state.archived_until
         missing = state.problem or f"sending WAL to the off-host archive, which has it until {until}"
+    except Unseen:  # nothing can be removed then either
+        raise
     except (Error, OSError) as error:
         missing, is_last = str(error), _is_late(tools, work) or not isinstance(error, Unavailable)
     known = until or service.archived_until
