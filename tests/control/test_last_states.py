@@ -21,6 +21,7 @@ from ramet.model.environment import Environment
 from ramet.model.service import Service
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
+from ramet.store import services as stored_services
 from tests.worlds import Hurried, World
 
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
@@ -187,3 +188,16 @@ def test_a_last_state_is_not_given_up_while_this_process_cannot_ask(
     monkeypatch.setattr(of, method, fail_at_first)
     delete(world, shop)
     assert has_last_state(world, shop)
+
+
+def test_until_when_a_service_is_archived_does_not_go_back_when_its_last_state_is_given_up(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr("ramet.procedures.delete._LONGEST_SHIPPING", timedelta(0))
+    monkeypatch.setattr(MemoryArchive, "maintain", lambda *_, **__: ArchiveState(before))
+    delete(world, shop)
+    with world.store.read() as tx:
+        deleted = stored_services.get_service(tx, shop.id)
+    assert deleted is not None
+    assert deleted.archived_until == shop.archived_until

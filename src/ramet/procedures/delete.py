@@ -85,7 +85,7 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
         raise
     except (Error, OSError) as error:
         missing, is_last = str(error), _is_late(tools, work) or not isinstance(error, Unavailable)
-    known = until or service.archived_until
+    known = max((each for each in (until, service.archived_until) if each is not None), default=None)
     if until is None or until < work.step_started_at:
         if not is_last:
             return Wait(0.1, missing)
