@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from ramet.app import Runtime, automatic_forks, wire
+from ramet.app import Runtime, automatic_forks, long_steps, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.host import MemoryHost
 from ramet.configured import has_storage, has_store, open_store
@@ -17,6 +17,7 @@ from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
 from ramet.errors import WrongState
 from ramet.followers.observation import Observing
+from ramet.model.procedures import COPYING_STEPS, SENDING_STEPS
 from ramet.settings import Settings, load_settings, make_data_dir
 from ramet.store.database import Store
 
@@ -127,3 +128,22 @@ def test_forks_are_kept_unasked_where_they_cost_little_or_somebody_wants_them(
     settings: Settings, backend: str, volume_type: str, said: int | None, kept: int
 ) -> None:
     assert automatic_forks(replace(settings, backend=backend, automatic_warm_forks=said), volume_type) == kept
+
+
+@pytest.mark.parametrize(
+    ("volume_type", "location", "steps"),
+    [
+        ("memory", None, set()),
+        ("memory", "s3://bucket", SENDING_STEPS),
+        ("copy", "s3://bucket", COPYING_STEPS),
+    ],
+)
+def test_steps_that_wait_for_copies_or_for_an_archive_leave_threads_to_others(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, volume_type: str, location: str | None, steps: set[str]
+) -> None:
+    monkeypatch.setattr(MemoryHost, "volume_type", lambda _: volume_type)
+    backend = MemoryBackend()
+    backend.archive.location = location
+    runtime = wire(settings, open_store(settings), backend)
+    assert runtime.worker._known.long == long_steps(backend) == steps
+    runtime.close()

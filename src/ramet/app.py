@@ -43,7 +43,7 @@ from ramet.events.sender import Sender
 from ramet.events.stream import EventFeed, remove_old_events
 from ramet.followers.observation import Observing
 from ramet.model.audit import chain_key
-from ramet.model.procedures import COPYING_STEPS
+from ramet.model.procedures import COPYING_STEPS, SENDING_STEPS
 from ramet.model.restore_window import RestoreSettings, copies_all_data, usual_settings
 from ramet.model.warm_forks import MOST_FORKS
 from ramet.monitoring.loop_lag import watch_loop
@@ -158,8 +158,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     procedures = [*all_procedures(tools, window), move.procedure()]
     monitoring = open_monitoring(__version__, settings.traces_url)
     store.recorders.append(monitoring.instruments.count_claims)
-    long = COPYING_STEPS if copies_all_data(backend.host.volume_type()) else frozenset()
-    worker = Worker(store, procedures, settings.worker_threads, observe=monitoring.observe_step, long=long)
+    threads = settings.worker_threads
+    worker = Worker(store, procedures, threads, observe=monitoring.observe_step, long=long_steps(backend))
     placement = Placement(
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
@@ -231,6 +231,16 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("own space", 1.0, OwnSpace(plane).measure),
         Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
     ]
+
+
+def long_steps(backend: Backend) -> frozenset[str]:
+    """Return the steps that leave two threads of the worker to others, because each may take one for long.
+
+    Where copies do, which take hours, deletions do not wait for a thread: they make room.
+    """
+    if copies_all_data(backend.host.volume_type()):
+        return COPYING_STEPS
+    return frozenset() if backend.archive.url() is None else SENDING_STEPS
 
 
 def automatic_forks(settings: Settings, volume_type: str) -> int:

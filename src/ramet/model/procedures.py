@@ -392,3 +392,5 @@ COPYING_STEPS = frozenset({
     "fork.capture", "try_upgrade.capture", "restore.capture", "restore.close", "create_replicas.replicate",
     "rebuild_replicas.replicate", "snapshot.take", "drill.capture"
 })  # fmt: skip
+# Steps that send to the off-host archive, and take a thread for up to a minute while that does not answer.
+SENDING_STEPS = frozenset({"delete.destroy"})
