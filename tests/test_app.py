@@ -1,5 +1,6 @@
 """How the parts are put together."""
 
+import errno
 import os
 import stat
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ramet.configured import has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
-from ramet.errors import WrongState
+from ramet.errors import Unavailable, WrongState
 from ramet.followers.observation import Observing
 from ramet.model.procedures import COPYING_STEPS, SENDING_STEPS
 from ramet.settings import Settings, load_settings, make_data_dir
@@ -113,6 +114,21 @@ def test_the_reserve_of_a_full_disk_is_removed_before_the_store_is_opened(
         Runtime.open(settings).close()
         (settings.data_dir / "pool.json").write_text("{}")
     assert done == ["store", "reserve", "store"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Unavailable("GONE", "It is gone")])
+def test_ramet_starts_where_the_reserve_cannot_be_removed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    open_store(settings).close()
+    (settings.data_dir / "pool.json").write_text("{}")
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(MemoryHost, "storage_pressure", fails)
+    monkeypatch.setattr("ramet.app.backend_of", lambda _: MemoryBackend())
+    Runtime.open(settings).close()
 
 
 @pytest.mark.parametrize(

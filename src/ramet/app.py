@@ -1,5 +1,6 @@
 """The only place that knows every concrete class: it wires settings, store, backend, operations and HTTP together."""
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -37,6 +38,7 @@ from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.waits import Waits
+from ramet.errors import Error
 from ramet.events.dispatcher import Dispatcher
 from ramet.events.recorder import EventRecorder
 from ramet.events.sender import Sender
@@ -61,6 +63,7 @@ from ramet.store.database import Store
 from ramet.warm_forks.giving_way import give_way
 from ramet.warm_forks.keeping import EVERY_SECONDS, KeepingWarm
 
+_log = logging.getLogger(__name__)
 _GIB = 1024**3
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
 _MIB = 1024**2
@@ -92,9 +95,7 @@ class Runtime:
         if not has_storage(settings):  # where there is storage, a store that is missing was lost
             return wire(settings, open_store(settings), backend_of(settings))
         backend = backend_of(settings)
-        backend.host.storage_pressure(
-            None, lasting=False
-        )  # on a full disk it removes the reserve: the store must write
+        _make_room(backend)
         return wire(settings, open_store(settings), backend)
 
     def http(self) -> Litestar:
@@ -147,6 +148,14 @@ class Runtime:
         self.backend.close()
         self.monitoring.close()
         self.store.close()
+
+
+def _make_room(backend: Backend) -> None:
+    """Remove the reserve on a full disk, so that the store can write; the store itself says when it cannot."""
+    try:
+        backend.host.storage_pressure(None, lasting=False)
+    except (OSError, Error) as error:
+        _log.warning("Cannot make room in the storage: %s", error)
 
 
 def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
