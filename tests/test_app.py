@@ -12,7 +12,7 @@ from harness.waiting import eventually
 from ramet.app import Runtime, automatic_forks, long_steps, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.host import MemoryHost
-from ramet.configured import has_storage, has_store, open_store
+from ramet.configured import back_up_store, has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
@@ -96,6 +96,17 @@ def test_no_store_is_made_beside_the_storage_of_services(settings: Settings, is_
             open_store(settings, migrates=migrates)
         assert refused.value.code == "STORE_MISSING"
     assert not store.exists() or store.stat().st_size == 0
+
+
+def test_a_store_whose_url_has_an_escape_and_a_query_is_found_again_and_backed_up(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/my%20store.db?timeout=30"
+    settings = load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path / "data")
+    make_data_dir(settings.data_dir)
+    open_store(settings).close()
+    (settings.data_dir / "pool.json").write_text("{}")
+    open_store(settings).close()
+    assert back_up_store(settings, tmp_path / "copy.db")
+    assert {path.name for path in tmp_path.glob("*.db")} == {"my store.db", "copy.db"}
 
 
 def test_the_reserve_of_a_full_disk_is_removed_before_the_store_is_opened(

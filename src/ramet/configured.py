@@ -85,8 +85,7 @@ def _demand_not_lost(settings: Settings) -> None:
 
     if not (doctor.has_storage(settings.data_dir) or (settings.data_dir / _ON_POSTGRESQL).exists()):
         return
-    path = Path(settings.store_url().partition(":///")[2])
-    is_postgresql = _is_postgresql(settings)
+    path, is_postgresql = _sqlite_file(settings), _is_postgresql(settings)
     if is_empty(settings.store_url()) if is_postgresql else not path.exists() or path.stat().st_size == 0:
         place = "the database in RAMET_DATABASE_URL is empty" if is_postgresql else f"its store {path} is missing"
         raise WrongState(
@@ -96,6 +95,13 @@ def _demand_not_lost(settings: Settings) -> None:
             " from an off-host archive into a new directory. To begin without these services, name a new directory with"
             " --data.",
         )
+
+
+def _sqlite_file(settings: Settings) -> Path:
+    """Return the file of a store on SQLite: its URL may have escapes and a query."""
+    import sqlalchemy as sa
+
+    return Path(sa.make_url(settings.store_url()).database or "")
 
 
 def _is_postgresql(settings: Settings) -> bool:
@@ -122,10 +128,9 @@ def back_up_store(settings: Settings, target: Path) -> bool:
     """Copy the store into a new file; False when it is no file of ours, but a database of a PostgreSQL server."""
     from ramet.store.backup import copy_sqlite
 
-    scheme, _, path = settings.store_url().partition(":///")
-    if scheme != "sqlite":
+    if _is_postgresql(settings):
         return False
-    copy_sqlite(Path(path), target)
+    copy_sqlite(_sqlite_file(settings), target)
     return True
 
 
