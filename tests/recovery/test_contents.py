@@ -73,13 +73,21 @@ def test_the_writer_of_the_archive_counts_before_who_wrote_last(world: World, bu
     assert [(each.entry.id, each.entry.name) for each in contents.holdings] == [(service.id, "first name")]
 
 
-def test_a_service_that_was_deleted_later_is_not_listed(world: World, bucket: Bucket, tmp_path: Path) -> None:
+def test_a_service_that_was_deleted_later_is_not_listed_and_said_to_be_deleted(
+    world: World, bucket: Bucket, tmp_path: Path
+) -> None:
     ids = created(world, ["kept", "deleted"])
     publish(world, bucket, tmp_path)
     (first,) = read_contents(bucket).catalogues
     owner.take_over(bucket, "2" * 32)
-    write_catalogue(bucket, replace(first, installation="2" * 32, services=(), deleted=(ids["deleted"],)))
-    assert services_in(read_contents(bucket)) == ["kept"]
+    last = replace(first, installation="2" * 32, host="db2", services=(), deleted=(ids["deleted"],))
+    write_catalogue(bucket, last)
+    contents = read_contents(bucket)
+    assert services_in(contents) == ["kept"]
+    for name in ("deleted", ids["deleted"]):
+        with pytest.raises(NotFound, match=rf"Service deleted \({ids['deleted']}\) was deleted on db2") as refused:
+            contents.choose([name])
+        assert "--from-deleted" in refused.value.details
 
 
 def test_services_are_chosen_by_name_or_id(world: World, bucket: Bucket, tmp_path: Path) -> None:

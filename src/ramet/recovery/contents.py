@@ -83,12 +83,25 @@ class Contents:
                 return each
         found = [each for each in self.holdings if each.entry.name == name]
         if not found:
-            remedy = f"'ramet recover --from {self.url}' lists what is there."
-            raise NotFound("SERVICE_NOT_FOUND", f"The archive has no service with the id or the name {name!r}", remedy)
+            raise self._not_found(name)
         if len(found) > 1:
             ids = ", ".join(each.entry.id for each in found)
             raise Invalid("AMBIGUOUS_NAME", f"{len(found)} services are named {name!r}", f"Give an id: {ids}.")
         return found[0]
+
+    def _not_found(self, name: str) -> NotFound:
+        hosts = {service_id: each.host for each in reversed(self.catalogues) for service_id in each.deleted}
+        known = {entry.id: entry.name for each in reversed(self.catalogues) for entry in each.services}
+        deleted = next((one for one in hosts if name in (one, known.get(one))), None)
+        if deleted is not None:
+            return NotFound(
+                "SERVICE_NOT_FOUND",
+                f"Service {known.get(deleted, '')} ({deleted}) was deleted on {hosts[deleted]}, and is not recovered",
+                "Until its archive expires, 'ramet service fork --from-deleted' there makes a fork of it if it had a"
+                " base backup there, and Barman can restore it anywhere: see docs/archive.md.",
+            )
+        remedy = f"'ramet recover --from {self.url}' lists what is there."
+        return NotFound("SERVICE_NOT_FOUND", f"The archive has no service with the id or the name {name!r}", remedy)
 
 
 def read_contents(bucket: Bucket) -> Contents:

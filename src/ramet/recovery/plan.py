@@ -77,7 +77,8 @@ def _another_time(service: Service, recovery: Operation | None, target: datetime
         "RECOVERED_TO_ANOTHER_TIME",
         f"Service {service.name} is on this host already, {how}; it cannot be recovered to {_named(target)}",
         f"Run the command {again} to leave the service as it is, or to go on with its recovery. To have it as of"
-        " another time, stop Ramet here with 'ramet down', and name a new directory with --data.",
+        " another time, stop Ramet here with 'ramet down', and name a new directory with --data. Do not delete the"
+        " service here: what is deleted is not recovered any more. Keep this directory until it is in the new one.",
     )
 
 
