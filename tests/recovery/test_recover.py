@@ -295,3 +295,28 @@ def test_a_service_that_was_deleted_after_its_recovery_is_not_recovered_again_an
     with new.store.read() as tx:
         assert [one.id for one in deleted_in_archive(tx)] == []
     assert collect(new.store, secrets, utc_now()).deleted == (shop,)
+
+
+def test_a_service_that_is_deleted_while_it_is_being_recovered_is_remembered_as_deleted(
+    world: World, new: World, lost: Content, secrets: Path
+) -> None:
+    (shop, _) = (one.id for one in lost.services)
+    submit_recoveries(new.plane, list(lost.projects), list(lost.keys), lost.services, lost.secrets, None)
+    services.delete_service(new.plane, world.project.id, shop)
+    new.worker.run_until_idle()
+    assert collect(new.store, secrets, utc_now()).deleted == (shop,)
+    with new.store.read() as tx:
+        assert [one.id for one in deleted_in_archive(tx)] == [shop]
+
+
+def test_the_archive_of_a_service_whose_recovery_failed_outlives_the_deletion_of_what_was_left(
+    world: World, new: World, lost: Content, secrets: Path
+) -> None:
+    shop = lost.services[0].id
+    new.backend.archive.fault = Failed("ARCHIVE_DAMAGED", "The archive is damaged")
+    recover(new, lost)
+    services.delete_service(new.plane, world.project.id, shop)
+    new.worker.run_until_idle()
+    assert collect(new.store, secrets, utc_now()).deleted == ()
+    with new.store.read() as tx:
+        assert deleted_in_archive(tx) == []

@@ -247,16 +247,21 @@ def test_a_service_that_was_half_promoted_is_marked_and_secrets_of_ended_operati
     assert states == [{"password": None, "name": "shop"}] * 2
 
 
-def test_a_service_that_was_recovered_is_marked(url: str) -> None:
+@pytest.mark.parametrize(("port", "status"), [(7, "SUCCEEDED"), (7, "RUNNING"), (9, "FAILED")])
+def test_a_service_that_was_recovered_is_marked_and_what_the_archive_has_of_a_deleted_one_is_removed_later(
+    url: str, port: int, status: str
+) -> None:
     load(url, _dump(url, "0020"))
     engine = sa.create_engine(url)
     with engine.begin() as tx:
-        subject = tx.scalar(sa.text("SELECT id FROM service WHERE port = 7"))
-        recovered = {"procedure": "recover", "status": "SUCCEEDED", "subject": subject}
-        tx.execute(operation.update().values(recovered))
+        tx.execute(sa.text("UPDATE service SET archive_from = NULL"))
+        subject = tx.scalar(sa.select(service.c.id).where(service.c.port == port))
+        tx.execute(operation.update().values({"procedure": "recover", "status": status, "subject": subject}))
     engine.dispose()
     store = Store.open(url)
     with store.read() as tx:
         marks = {row.port: row.recovered for row in tx.execute(sa.select(service.c.port, service.c.recovered))}
+        deleted = [one.port for one in services.deleted_in_archive(tx)]
     store.close()
-    assert marks == {7: True, 9: False}
+    assert marks == {7: port == 7, 9: port == 9}  # the recovery of 9 has failed because it was deleted
+    assert deleted == ([9] if port == 9 else [])

@@ -110,13 +110,14 @@ class Recover(Creation):
     def _record(self, tx: sa.Connection, work: Work[RecoverState]) -> None:
         now, known = self.tools.clock(), self.tools.service(work.subject).archive_gaps
         gaps = services.gaps_column([*known, *_lost(work.state, now)])
-        finish(tx, work, ready_at=now, paused=work.state.paused, down_reason=None, archive_gaps=gaps, recovered=True)
+        finish(tx, work, ready_at=now, paused=work.state.paused, down_reason=None, archive_gaps=gaps)
         submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
         for each in replica_sets.live_sets(tx, work.subject):
             submit_for_set(tx, each, ProcedureName.CREATE_REPLICAS, Restartable())
 
     def on_failed(self, tx: sa.Connection, work: Work[RecoverState], error: str) -> None:
-        super().on_failed(tx, work, error)
+        # Who deletes what failed here does not want its archive removed.
+        finish(tx, work, failed_at=self.tools.clock(), failure=error, recovered=False)
         for each in replica_sets.live_sets(tx, work.subject):
             replica_sets.update_set(tx, each.id, deleted_at=self.tools.clock())
 

@@ -58,6 +58,7 @@ def _insert(plane: Plane, tx: sa.Connection, entry: ServiceEntry, secrets: Secre
     kept = secrets.verifiers.get(entry.id)
     service = service_of(entry, unusable_verifier() if kept is None else Secret(kept), plane.backend.host.volume_type())
     services.insert_service(tx, service)
+    services.update_service(tx, service.id, recovered=True)  # from now on a deletion is one of what the archive has
     for each in entry.replica_sets:
         _insert_set(tx, each, service)
     return service
@@ -73,7 +74,7 @@ def _try_again(tx: sa.Connection, service: Service, entry: ServiceEntry) -> Serv
     """Let the rows of a recovery that failed be as this one is to make them: its host may have what lacked then."""
     names = ("port", "pooler_port", "server_port", "sleep_after_seconds")
     columns = {name: getattr(entry, name) for name in names}
-    services.update_service(tx, service.id, failed_at=None, failure=None, **columns)
+    services.update_service(tx, service.id, failed_at=None, failure=None, recovered=True, **columns)
     for each in entry.replica_sets:
         if replica_sets.get_set(tx, each.id) is None:
             _insert_set(tx, each, service)
