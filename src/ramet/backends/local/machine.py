@@ -100,8 +100,8 @@ class LocalHost:
         room = self.free_space.measure(self.pool)
         if room.is_all_but_gone:
             self.reserve.release()
-        elif room.is_ample and not lasting:
-            self.reserve.fill(room.reserve_bytes)
+        elif room.is_ample and not lasting and self.reserve.fill(room.reserve_bytes):
+            self.free_space.forget()
         return room.pressure(lasting=lasting)
 
     def _quota_pressure(self, server: Server, lasting: bool) -> str | None:

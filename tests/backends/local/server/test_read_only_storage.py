@@ -1,15 +1,19 @@
 """When the room of the storage is short, and what gives some back."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.server.read_only_storage import Room
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.copy import CopyDriver
+from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.segment import Segment
@@ -54,6 +58,28 @@ def test_a_reserve_is_created_once_and_removed(tmp_path: Path) -> None:
 def test_where_no_reserve_can_be_taken_nothing_is_left_half_made(tmp_path: Path) -> None:
     Reserve([tmp_path, tmp_path / "missing"]).fill(2**60)
     assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A storage whose free space is just ample; a reserve takes some of it."""
+
+    path: Path
+    image: None = None
+
+    def total_bytes(self) -> int:
+        return 2560 * MIB
+
+    def free_bytes(self) -> int:
+        return 384 * MIB - sum(each.stat().st_size for each in self.path.iterdir())
+
+
+def test_the_reserve_that_is_created_is_not_taken_for_a_fast_decrease_of_free_space(tmp_path: Path) -> None:
+    nothing: Any = None
+    host = LocalHost(nothing, cast("Pool", Disk(tmp_path)), nothing, nothing, nothing)
+    for _ in range(3):
+        assert host.storage_pressure(None, lasting=False) is None
+        assert [path.name for path in tmp_path.iterdir()] == ["reserve"]
 
 
 @pytest.fixture

@@ -100,6 +100,10 @@ class FreeSpace:
         self._last = Room(now, free, total) if self._last is None else self._last.then(now, free, total)
         return self._last
 
+    def forget(self) -> None:
+        """Extrapolate nothing from the last measurement: Ramet itself has taken space since."""
+        self._last = None
+
 
 def quota_pressure(free_bytes: int, *, lasting: bool) -> str | None:
     """Return a sentence when little of a service's quota is left; a server that cannot write its WAL shuts down."""

@@ -17,8 +17,9 @@ class Reserve:
 
     directories: Sequence[Path]
 
-    def fill(self, size_bytes: int) -> None:
-        """Create the files that do not exist; without enough space there is no reserve."""
+    def fill(self, size_bytes: int) -> bool:
+        """Create the files that do not exist, and tell whether one was; without enough space there is no reserve."""
+        was_created = False
         for directory in self.directories:
             path, partial = directory / _NAME, directory / f"{_NAME}.partial"
             if path.exists():
@@ -27,10 +28,12 @@ class Reserve:
                 with partial.open("wb") as file:
                     os.posix_fallocate(file.fileno(), 0, size_bytes)
                 partial.rename(path)
+                was_created = True
             except OSError as error:
                 _log.debug("there is no reserve in %s: %s", directory, error)
                 with contextlib.suppress(OSError):
                     partial.unlink(missing_ok=True)
+        return was_created
 
     def release(self) -> None:
         """Remove the files, if they exist."""
