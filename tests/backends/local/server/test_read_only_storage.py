@@ -60,6 +60,13 @@ def test_where_no_reserve_can_be_taken_nothing_is_left_half_made(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_reserve_that_cannot_be_removed_keeps_no_other_from_being_removed(tmp_path: Path) -> None:
+    (tmp_path / "stuck" / "reserve").mkdir(parents=True)
+    (tmp_path / "reserve").touch()
+    Reserve([tmp_path / "stuck", tmp_path]).release()
+    assert [path.name for path in tmp_path.iterdir()] == ["stuck"]
+
+
 @dataclass(frozen=True)
 class Disk:
     """A storage whose free space is just ample; a reserve takes some of it."""

@@ -36,8 +36,13 @@ class Reserve:
         return was_created
 
     def release(self) -> None:
-        """Remove the files, if they exist."""
+        """Remove the files, if they exist, and can be removed: services become read-only also where they cannot."""
         for directory in self.directories:
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 (directory / _NAME).unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                _log.debug("the reserve in %s cannot be removed: %s", directory, error)
+            else:
                 _log.warning("removed the reserve in %s: the storage is nearly full", directory)
