@@ -83,18 +83,28 @@ def _demand_not_lost(settings: Settings) -> None:
     from ramet.backends.local import doctor
     from ramet.store.database import is_empty
 
-    if not (doctor.has_storage(settings.data_dir) or (settings.data_dir / _ON_POSTGRESQL).exists()):
+    mark, earlier = settings.data_dir / _ON_POSTGRESQL, settings.data_dir / "ramet.db"
+    if not (doctor.has_storage(settings.data_dir) or mark.exists()):
         return
     path, is_postgresql = _sqlite_file(settings), _is_postgresql(settings)
-    if is_empty(settings.store_url()) if is_postgresql else not path.exists() or path.stat().st_size == 0:
-        place = "the database in RAMET_DATABASE_URL is empty" if is_postgresql else f"its store {path} is missing"
-        raise WrongState(
-            "STORE_MISSING",
-            f"The data directory {settings.data_dir} is in use, and {place}",
-            "Restore the store from a backup: see docs/backup.md. Without one, 'ramet recover' brings services back"
-            " from an off-host archive into a new directory. To begin without these services, name a new directory with"
-            " --data.",
-        )
+    if not (is_empty(settings.store_url()) if is_postgresql else _is_without_content(path)):
+        return
+    place = "the database in RAMET_DATABASE_URL is empty" if is_postgresql else f"its store {path} is missing"
+    what = f"The data directory {settings.data_dir} is in use, and {place}"
+    if is_postgresql and not mark.exists() and not _is_without_content(earlier):
+        remedy = f"Its store is {earlier}: leave RAMET_DATABASE_URL out. A store cannot be moved to PostgreSQL."
+        raise WrongState("STORE_MISSING", what, remedy)
+    raise WrongState(
+        "STORE_MISSING",
+        what,
+        "Restore the store from a backup: see docs/backup.md. Without one, 'ramet recover' brings services back"
+        " from an off-host archive into a new directory. To begin without these services, name a new directory with"
+        " --data.",
+    )
+
+
+def _is_without_content(path: Path) -> bool:
+    return not path.exists() or path.stat().st_size == 0
 
 
 def _sqlite_file(settings: Settings) -> Path:

@@ -130,3 +130,12 @@ def test_an_empty_database_is_not_taken_for_the_store_of_a_directory_in_use(
             opened(postgresql_url, tmp_path / "data", migrates=migrates)
         assert refused.value.code == "STORE_MISSING"
     assert not is_store_used(load_settings({"RAMET_DATABASE_URL": postgresql_url}, data_dir=tmp_path / "other"))
+
+
+def test_a_store_in_a_file_is_named_to_who_changes_to_an_empty_database(postgresql_url: str, tmp_path: Path) -> None:
+    opened("", tmp_path / "data")
+    (tmp_path / "data" / "pool.json").write_text("{}")
+    with pytest.raises(WrongState, match="RAMET_DATABASE_URL is empty") as refused:
+        opened(postgresql_url, tmp_path / "data")
+    assert f"Its store is {tmp_path / 'data' / 'ramet.db'}: leave RAMET_DATABASE_URL out." in refused.value.details
+    opened("", tmp_path / "data")
