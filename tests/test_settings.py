@@ -85,9 +85,12 @@ def test_the_password_in_a_database_url_is_never_shown() -> None:
     assert "hunter2" not in repr(load_settings({"RAMET_DATABASE_URL": "postgresql+psycopg://ramet:hunter2@db/x"}))
 
 
-@pytest.mark.parametrize("rest", ["ramet:hun@ter2@db/ramet", "ramet:hun@ter:2@db:5432/ramet", "ramet:x@db:hunter2/r"])
+@pytest.mark.parametrize(
+    "rest",
+    ["ramet:hun@ter2@db/ramet", "ramet:hun@ter:2@db:5432/ramet", "ramet:x@db:hunter2/r", "ramet@corp:hunter2@db/r"],
+)
 def test_a_database_url_with_an_unescaped_password_is_refused_without_it(rest: str) -> None:
-    with pytest.raises(Invalid, match=r"in whose password @ is written as %40 \(got \*\*\*\)") as caught:
+    with pytest.raises(Invalid, match=r"in whose user and password @ is written as %40 \(got \*\*\*\)") as caught:
         load_settings({"RAMET_DATABASE_URL": f"postgresql+psycopg://{rest}"})
     assert "hun" not in str(caught.value)
 
@@ -95,7 +98,14 @@ def test_a_database_url_with_an_unescaped_password_is_refused_without_it(rest: s
 @pytest.mark.parametrize(
     "rest",
     [
-        *("ramet@db/ramet", "ramet:p%40ss:word@db:5432/ramet", "ramet@[::1]:5432/ramet", "db:5432/ramet", "db"),
+        *(
+            "ramet@db/ramet",
+            "ramet%40corp:hunter2@db/r",
+            "ramet:p%40ss:word@db:5432/ramet",
+            "ramet@[::1]:5432/ramet",
+            "db:5432/ramet",
+            "db",
+        ),
         *("/ramet?host=/var/run/postgresql", "ramet@/ramet?host=/tmp", "ramet:a@db/ramet?options=-c%20x&user=a@b"),
     ],
 )
