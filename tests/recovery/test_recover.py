@@ -211,6 +211,7 @@ def test_a_service_that_was_recovered_to_another_time_is_refused(
     for wanted in (other, now - timedelta(minutes=1)):
         plan = make_plan(new.plane, held, wanted, new_ports=False)
         assert [one.error.code for one in plan.refused] == ["RECOVERED_TO_ANOTHER_TIME"]
+        assert ("which goes on when Ramet runs" in plan.refused[0].error.message) is not is_over
         assert "Do not delete the service here" in plan.refused[0].error.details
         assert plan.entries == ()
     assert [one.target for one in progress_of(new.store, ids)] == [target]

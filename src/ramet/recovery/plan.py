@@ -72,6 +72,8 @@ def _another_time(service: Service, recovery: Operation | None, target: datetime
     if reached == target:
         return None
     how = "not recovered" if recovery is None else f"recovered to {_named(reached)}"
+    if recovery is not None and recovery.finished_at is None:
+        how = f"being {how}, which goes on when Ramet runs"
     again = "without --to" if reached is None else f"with --to {rfc3339(reached)}"
     return WrongState(
         "RECOVERED_TO_ANOTHER_TIME",
