@@ -12,11 +12,12 @@ from harness.waiting import eventually
 from ramet.app import Runtime, automatic_forks, long_steps, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.host import MemoryHost
+from ramet.cli.host.data_dir import existing_data_dir
 from ramet.configured import back_up_store, has_storage, has_store, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
-from ramet.errors import Unavailable, WrongState
+from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.followers.observation import Observing
 from ramet.model.procedures import COPYING_STEPS, SENDING_STEPS
 from ramet.settings import Settings, load_settings, make_data_dir
@@ -96,6 +97,18 @@ def test_no_store_is_made_beside_the_storage_of_services(settings: Settings, is_
             open_store(settings, migrates=migrates)
         assert refused.value.code == "STORE_MISSING"
     assert not store.exists() or store.stat().st_size == 0
+
+
+def test_a_command_on_a_directory_whose_store_is_lost_says_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAMET_DATABASE_URL", raising=False)
+    with pytest.raises(NotFound, match="is not a data directory"):
+        existing_data_dir(settings.data_dir)
+    (settings.data_dir / "pool.json").write_text("{}")
+    with pytest.raises(WrongState, match=r"ramet\.db is missing"):
+        existing_data_dir(settings.data_dir)
+    assert existing_data_dir(settings.data_dir, store=False, storage=True).data_dir == settings.data_dir
 
 
 def test_a_store_whose_url_has_an_escape_and_a_query_is_found_again_and_backed_up(tmp_path: Path) -> None:

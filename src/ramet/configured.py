@@ -44,7 +44,7 @@ def open_store(settings: Settings, *, migrates: bool = True) -> "Store":
     from ramet.store.installation import check_database, claim
 
     _demand_same_kind(settings)
-    _demand_not_lost(settings)
+    demand_not_lost(settings)
     if _is_postgresql(settings):
         check_database(settings.store_url(), _digest_of(root_key(settings)))
     store = Store.open(settings.store_url(), migrates=migrates)
@@ -75,7 +75,7 @@ def _demand_same_kind(settings: Settings) -> None:
         )
 
 
-def _demand_not_lost(settings: Settings) -> None:
+def demand_not_lost(settings: Settings) -> None:
     """Raise WrongState where a store is missing that was there: it is made before the storage of services is.
 
     A new one would know none of them, replace credentials, and write a catalogue without them to the archive.
