@@ -5,9 +5,13 @@ And the environment of programs that are to connect there, and nowhere else.
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ramet.api.schemas.shared import Endpoint
 from ramet.endpoints import ADMIN, DATABASE, connection_uri, is_loopback
+
+if TYPE_CHECKING:
+    import psycopg
 
 # A service file overrides PGHOST and its like, and PGHOSTADDR the address of any host (PostgreSQL 18 docs, 32.15 and
 # 32.17).
@@ -21,6 +25,13 @@ def connection_string(
     """Return the URI for psql and drivers, with the password if there is one."""
     tls = speaks_tls(endpoint)
     return connection_uri(endpoint.host, endpoint.port, role=role, password=password, tls=tls, database=database)
+
+
+def connect(uri: str, **options: Any) -> "psycopg.Connection":
+    """Connect to a service by its URI. With a hostaddr libpq looks for no PGHOSTADDR, which would lead elsewhere."""
+    import psycopg  # few commands need it
+
+    return psycopg.connect(uri, hostaddr="", **options)
 
 
 def libpq_environ(variables: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

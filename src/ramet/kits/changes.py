@@ -9,7 +9,7 @@ import click
 import psycopg
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connect, connection_string
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import service_command
 from ramet.cli.ui.output import say
@@ -62,8 +62,7 @@ def _schema_of(client: Client, service: Service) -> list[str]:
     made = client.create_login(service.service_id, LEAST_SECONDS, read_only=True)
     try:
         uri = connection_string(service.endpoint, made.password, made.role)
-        # With a hostaddr libpq does not look for PGHOSTADDR, which would lead elsewhere.
-        with closing(psycopg.connect(uri, hostaddr="", connect_timeout=30)) as session:
+        with closing(connect(uri, connect_timeout=30)) as session:
             session.execute("SET search_path = pg_catalog")
             return list(lines_of(read_schema(session)))
     except psycopg.Error as error:

@@ -140,13 +140,17 @@ def is_under_way(tx: sa.Connection, operation_id: str) -> bool:
 
 def under_way(tx: sa.Connection, subject: str, procedure: str) -> bool:
     """Tell whether an operation of that procedure on that subject is neither succeeded nor failed."""
-    same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
-    return tx.execute(sa.select(operation.c.id).where(same, UNDER_WAY).limit(1)).one_or_none() is not None
+    return _has_one(tx, subject, procedure, UNDER_WAY)
 
 
 def is_running(tx: sa.Connection, subject: str, procedure: str) -> bool:
     """Tell whether an operation of that procedure on that subject is under way and not being undone."""
-    return any(one.status is OperationStatus.RUNNING for one in under_way_of(tx, subject, procedure))
+    return _has_one(tx, subject, procedure, operation.c.status == OperationStatus.RUNNING.value)
+
+
+def _has_one(tx: sa.Connection, subject: str, procedure: str, condition: sa.ColumnElement[bool]) -> bool:
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
+    return tx.execute(sa.select(operation.c.id).where(same, condition).limit(1)).one_or_none() is not None
 
 
 def cancel(tx: sa.Connection, operation_id: str, subject: str | None = None) -> bool:

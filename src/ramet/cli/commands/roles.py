@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connect, connection_string
 from ramet.cli.ui.options import with_service
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.passwords import find_password_of, passwords_path
@@ -83,8 +83,7 @@ def create_role(
 def make_role(uri: str, wanted: NewRole) -> None:
     """Create a role in one transaction. Raises Failed with the error of the server, which never quotes the verifier."""
     try:
-        # With a hostaddr libpq does not look for PGHOSTADDR, which would lead elsewhere.
-        with psycopg.connect(uri, hostaddr="") as connection:
+        with connect(uri) as connection:
             for statement in _statements(wanted):
                 connection.execute(statement)
     except psycopg.Error as error:
