@@ -3,7 +3,7 @@
     step       leaves behind                                 undo
     capture    the fork's volume, independent of the parent  destroy
     recover    the wanted state, cleanly stopped             (destroy)
-    boot       a server, closed to clients                   (destroy)
+    boot       a server; open only if it is secured already  (destroy)
     secure     its own credentials; DEV: neutralized         (destroy)
     publish    an open endpoint: READY                       -
 

@@ -16,6 +16,8 @@ from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import secured_copy
+from ramet.backends.local.restore.offline_verifier import has_verifier
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
@@ -63,16 +65,17 @@ def test_a_capture_from_before_a_reboot_is_repeated(backend: LocalBackend, note:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("is_prepared", [False, True])
-def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
+@pytest.mark.parametrize(("is_prepared", "is_secured"), [(False, False), (True, False), (True, True)])
+def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool, is_secured: bool) -> None:
     with make_backend("reflink") as backend, data_root() as elsewhere:
         parent = create(backend)
         append(backend, parent, 1, 2)
         if is_prepared:
             snapshot_id, _ = snapshot(backend, parent)
             eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 1) is None)
-        made = fork(backend, parent)
+        made = fork(backend, parent, neutralize=is_secured or None)
         forked = made.server
+        assert secured_copy.has_own_verifier(paths_of(backend, forked), forked) is is_secured
         assert ("prepared" in made.capture.facts) is is_prepared
         backend.servers.secure(forked, is_new=False, neutralize=True)
         backend.servers.open(forked)
@@ -83,6 +86,8 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool) -> None:
         with mounted(cut, elsewhere / "cut") as pool:
             layout = Layout(pool / "services", backend.instances.layout.sockets)
             config = replace(backend.instances.config, layout=layout)
+            if is_secured:
+                assert has_verifier(layout.service(forked.service_id).data / "global" / "1260", forked.verifier)
             assert rows_after_start(replace(backend.instances, config=config), forked) == [1, 2, 3]
 
 

@@ -75,15 +75,20 @@ class LocalServers:
         files.write(done, durable=True)
 
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
-        """Start the server, closed to clients or open. At its first start, what was captured for it is flushed."""
+        """Start the server, closed to clients or open. At its first start, what was captured for it is flushed.
+
+        A fork that was secured in advance, its own password included, is open from its first start on.
+        """
         self._check_volume(server)
         if not first:
             self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
             return
         paths = self.instances.paths(server.service_id)
         check_boot(paths)
-        self.instances.start(server, Phase.CLOSED, first_boot())
-        flush_tree(paths.root, written_back=paths.data if capture.is_prepared(paths) else None)
+        is_secured = secured_copy.has_own_verifier(paths, server)
+        self.instances.start(server, Phase.OPEN if is_secured else Phase.CLOSED, first_boot())
+        written_back = paths.data if capture.is_prepared(paths) else None
+        flush_tree(paths.root, written_back, secured_copy.changed_files(paths))
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""
@@ -107,8 +112,10 @@ class LocalServers:
 
         A service whose pooler cannot be started serves without it.
         """
-        self.instances.open(server)
-        secured_copy.note(self.instances.paths(server.service_id).root, None)
+        paths = self.instances.paths(server.service_id)
+        if not (secured_copy.has_own_verifier(paths, server) and self.instances.is_open(server)):
+            self.instances.open(server)
+        secured_copy.note(paths.root, None)
         if server.server_port is not None:
             self.endpoints.serve(server)
         if server.pooler_port is not None:

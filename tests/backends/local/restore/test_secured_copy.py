@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
@@ -13,7 +14,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import processes_in
-from ramet.backends.local.restore import secured_copy, snapshots
+from ramet.backends.local.restore import offline_verifier, secured_copy, snapshots
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.sql import connections, securing
 from ramet.backends.local.volumes.mounts import mounted_at
@@ -87,6 +88,41 @@ def test_a_fork_that_was_secured_in_advance_is_as_one_that_was_not(
     assert not is_in_advance(backend, quick)
 
 
+def test_a_fork_that_was_secured_in_advance_is_open_to_its_own_password_from_its_first_start_on(
+    backend: LocalBackend, parent: Server, known: Secret
+) -> None:
+    quick = fork(backend, parent, prepared(backend, parent).name, neutralize=True).server
+    assert backend.instances.is_open(quick)
+    found = verifiers_of(backend, quick)
+    assert found["tsdbadmin"] == quick.verifier.reveal()
+    assert not any(is_password_of(known, Secret(verifier)) for verifier in found.values())
+    backend.servers.secure(quick, is_new=False, neutralize=True)
+    backend.servers.open(quick)
+    assert backend.instances.is_open(quick)
+    assert reloads_of(backend, quick) == 0
+
+
+def test_a_fork_whose_verifier_cannot_be_set_in_its_files_gets_it_in_a_session(
+    backend: LocalBackend, parent: Server, known: Secret, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = prepared(backend, parent)
+    monkeypatch.setattr(offline_verifier, "replace_verifier", lambda *_arguments: False)
+    quick = fork(backend, parent, directory.name, neutralize=True)
+    assert is_in_advance(backend, quick)
+    assert not backend.instances.is_open(quick.server)
+    assert verifiers_of(backend, quick.server)["tsdbadmin"] != quick.server.verifier.reveal()
+    secured(backend, quick)
+    assert verifiers_of(backend, quick.server)["tsdbadmin"] == quick.server.verifier.reveal()
+    backend.servers.open(quick.server)
+    assert backend.instances.is_open(quick.server)
+
+
+def reloads_of(backend: LocalBackend, server: Server) -> int:
+    with connections.connect(paths_of(backend, server)) as connection:
+        query = "SELECT (pg_conf_load_time() > pg_postmaster_start_time() + interval '1 ms')::int"
+        return int(connections.value(connection, query))
+
+
 def test_what_a_secured_copy_lost_is_in_a_fork_that_is_not_neutralized(
     backend: LocalBackend, parent: Server, known: Secret
 ) -> None:
@@ -109,10 +145,16 @@ def mappings_of(backend: LocalBackend, server: Server) -> list[Any]:
         return [row[0] for row in connection.execute("SELECT umoptions FROM pg_user_mapping").fetchall()]
 
 
-def test_data_that_does_not_confirm_its_record_is_secured(backend: LocalBackend, parent: Server, known: Secret) -> None:
+@pytest.mark.parametrize("names_own_verifier", [True, False])
+def test_data_that_does_not_confirm_its_record_is_secured(
+    backend: LocalBackend, parent: Server, known: Secret, *, names_own_verifier: bool
+) -> None:
     directory = prepared(backend, parent)
     plain, quick = (fork(backend, parent, directory.name, neutralize=wanted) for wanted in (None, True))
     record = secured_copy.noted(paths_of(backend, quick.server).root)
+    assert record is not None
+    if names_own_verifier:
+        record = msgspec.structs.replace(record, verifier=plain.server.verifier.reveal())
     secured_copy.note(paths_of(backend, plain.server).root, record)
     assert is_password_of(known, Secret(verifiers_of(backend, plain.server)["app"]))
     secured(backend, plain)

@@ -132,7 +132,8 @@ def capture(
         driver.remove_tree(data)
         return None
     _check_checkpoint(data, prepared if secured is None else secured)
-    secured_copy.note(data.parent, secured)
+    if secured is not None:
+        secured_copy.note(data.parent, secured_copy.give_verifier(secured, data, child.verifier))
     facts = facts_of(snapshots.base_of(paths, snapshot_id))
     return Capture(None, {**facts, "clean": True, PREPARED: True, "last_commit_time": prepared.last_commit_time})
 

@@ -1,7 +1,8 @@
 """Secured copies: what is the same for each fork of a snapshot is done once, in the background.
 
 A server of the platform's own secures a copy of a prepared snapshot as it would secure a fork: no password of the
-parent is valid in it, and nothing in it acts on the world outside. Its fork only gets the password of its own admin.
+parent is valid in it, and nothing in it acts on the world outside. Its fork only gets the password of its own admin, in
+its files before its server starts, or else in a session.
 
 The record of a secured copy is written last and removed first, and each fork gets a copy of it. The data has to confirm
 the record: until its fork has a password, the admin has the verifier that the record names. A fork whose data does not
@@ -11,6 +12,7 @@ confirm it, or that other code has secured, is secured as any other.
 import hashlib
 import logging
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace as with_values
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
+from ramet.backends.local.restore import offline_verifier
 from ramet.backends.local.restore.spares import Spares
 from ramet.backends.local.server import configuration
 from ramet.backends.local.server.configuration import Phase, first_boot
@@ -65,14 +68,16 @@ _CODE = _digest_of_code()  # at import: later the files may be those of another 
 class Secured(msgspec.Struct, frozen=True):
     """The record of a secured copy: its shutdown checkpoint, and the report of what was done to it.
 
-    `verifier` is the admin's, which no password belongs to. `code` identifies the code that secured it. With `failed`
-    there is no such copy: it could not be made.
+    `verifier` is the admin's, which no password belongs to; in the record of a fork that got its own, it is that one.
+    `pg_authid` is the file with the verifiers, below the data directory. `code` identifies the code that secured it.
+    With `failed` there is no such copy: it could not be made.
     """
 
     code: str
     wal_level: str
     failed: bool = False
     verifier: str = ""
+    pg_authid: str = ""
     found: dict[str, Any] = {}
     checkpoint_lsn: str = ""
     timeline: int = 0
@@ -109,7 +114,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
             instances.account.make_directory(directory)
         driver.clone_tree(prepared, paths.data)
         instances.config.write_to(copy, paths, Phase.CLOSED)
-        found = _secure(instances, copy, paths)
+        found, pg_authid = _secure(instances, copy, paths)
         control = read_control_data(_installation(instances, server).program("pg_controldata"), paths.data)
         if not control.is_clean:
             raise OSError("its server crashed as it stopped")
@@ -119,6 +124,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
         return replace(begun, failed=True)
     return replace(
         begun,
+        pg_authid=pg_authid,
         found=found,
         checkpoint_lsn=control.checkpoint_lsn,
         timeline=control.timeline,
@@ -126,8 +132,8 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
     )
 
 
-def _secure(instances: Instances, copy: Server, paths: ServicePaths) -> dict[str, Any]:
-    """Start the copy's server, secure it, and stop it; return what was done."""
+def _secure(instances: Instances, copy: Server, paths: ServicePaths) -> tuple[dict[str, Any], str]:
+    """Start the copy's server, secure it, and stop it; return what was done, and the file with the verifiers."""
     settings = {**first_boot(), **_SETTINGS}
     postgres.start(paths, _installation(instances, copy), instances.account, settings)
     if not wait_until(lambda: postgres.await_ready(paths, _LOOK_SECONDS).ready, _WAIT_SECONDS):
@@ -135,9 +141,10 @@ def _secure(instances: Instances, copy: Server, paths: ServicePaths) -> dict[str
     found, is_current = securing.secure_fork(paths, copy, neutralize=True)
     if not is_current:
         read_only_access.renew(paths)
+    pg_authid = roles.file_of_verifiers(paths)
     if not wait_until(lambda: postgres.stop(paths, _LOOK_SECONDS), _WAIT_SECONDS):
         raise TimeoutError(f"its server did not stop within {_WAIT_SECONDS:g} s")
-    return found
+    return found, pg_authid
 
 
 def _installation(instances: Instances, server: Server) -> Installation:
@@ -211,12 +218,36 @@ def note(directory: Path, secured: Secured | None) -> None:
         files.write(directory / _NOTE, msgspec.json.encode(secured))
 
 
+def give_verifier(secured: Secured, data: Path, verifier: Secret) -> Secured:
+    """Give a copy that never ran the verifier of its admin, if that can be done in its files; return its record."""
+    is_given = offline_verifier.replace_verifier(data / secured.pg_authid, Secret(secured.verifier), verifier)
+    return replace(secured, verifier=verifier.reveal()) if is_given else secured
+
+
+def changed_files(paths: ServicePaths) -> Sequence[Path]:
+    """Return the files of a fork's data in which `give_verifier` may have changed something."""
+    known = noted(paths.root)
+    return [] if known is None else [paths.data / known.pg_authid]
+
+
+def has_own_verifier(paths: ServicePaths, server: Server) -> bool:
+    """Tell whether a fork was secured in advance by this code, and `give_verifier` has given its admin the verifier."""
+    known = noted(paths.root)
+    if known is None or not known.is_for(server) or known.verifier != server.verifier.reveal():
+        return False
+    return offline_verifier.has_verifier(paths.data / known.pg_authid, server.verifier)
+
+
 def complete(paths: ServicePaths, server: Server, *, neutralize: bool) -> dict[str, Any] | None:
     """Give a fork that was secured in advance its own password; return its report, None if it is to be secured.
 
     May run again, until `note` removes the record.
     """
     known = fitting(paths.root, server, neutralize)
-    if known is None or not roles.replace_verifier(paths, Secret(known.verifier), server.verifier):
+    if known is None:
+        return None
+    if not has_own_verifier(paths, server) and not roles.replace_verifier(
+        paths, Secret(known.verifier), server.verifier
+    ):
         return None
     return known.found if neutralize else securing.without_neutralization(known.found)

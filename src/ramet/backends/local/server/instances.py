@@ -142,6 +142,10 @@ class Instances:
         self.config.write(server, Phase.OPEN)
         self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
+    def is_open(self, server: Server) -> bool:
+        """Tell whether the endpoint asks clients for their password."""
+        return self._answer(server) is probe.Answer.ASKS_PASSWORD
+
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Change the admin's password on a running server."""
         roles.set_admin_verifier(self.paths(server.service_id), verifier, server.wal_level)
@@ -313,11 +317,10 @@ class Instances:
     def _reload_until(self, server: Server, wanted: probe.Answer) -> None:
         paths = self.paths(server.service_id)
         postgres.reload(paths)
-        tls = self._installation(server).has_tls
         answers: list[probe.Answer] = []
 
         def is_switched() -> bool:
-            answers.append(probe.ask("localhost", server.listen_port, ADMIN_ROLE, DATABASE, tls=tls))
+            answers.append(self._answer(server))
             if answers[-1] is not wanted and postgres.running(paths) is None:
                 raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not running")
             return answers[-1] is wanted
@@ -328,6 +331,10 @@ class Instances:
                 f"The server of service {server.service_id} {answers[-1]} on port {server.listen_port}, and should not",
                 log_files.last_lines(paths),
             )
+
+    def _answer(self, server: Server) -> probe.Answer:
+        tls = self._installation(server).has_tls
+        return probe.ask("localhost", server.listen_port, ADMIN_ROLE, DATABASE, tls=tls)
 
 
 def place_of(paths: ServicePaths) -> Place:

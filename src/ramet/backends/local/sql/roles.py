@@ -85,6 +85,13 @@ def replace_verifier(paths: ServicePaths, earlier: Secret, verifier: Secret) -> 
         return connection.execute(query, wanted).rowcount == 1
 
 
+def file_of_verifiers(paths: ServicePaths) -> str:
+    """Return the file of pg_authid, below the data directory."""
+    with connections.connect(paths) as connection:
+        found: str = connections.value(connection, "SELECT pg_relation_filepath('pg_authid')")
+        return found
+
+
 def admin_has(paths: ServicePaths, password: Secret) -> bool | None:
     """Tell whether this is the admin's password; None when the server cannot be asked now."""
     query = "SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin AND rolpassword IS NOT NULL"

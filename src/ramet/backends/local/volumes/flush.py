@@ -7,6 +7,7 @@ change has flushed all earlier ones. The content of files is written back before
 import contextlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from ramet.backends.local.host.files import opened
@@ -14,11 +15,11 @@ from ramet.backends.local.volumes import helper_process
 from ramet.backends.local.volumes.syscalls import is_xfs, sync_tree, write_back
 
 
-def flush_tree(path: Path, written_back: Path | None = None) -> None:
+def flush_tree(path: Path, written_back: Path | None = None, changed: Sequence[Path] = ()) -> None:
     """Flush all that is below a directory, while others may add to it and remove from it.
 
-    `written_back` is a directory below it in which the content of all files is on disk already, and only their metadata
-    may not be. File systems other than XFS are flushed as a whole.
+    `written_back` is a directory below it in which the content of all files except the `changed` ones is on disk
+    already, and only their metadata may not be. File systems other than XFS are flushed as a whole.
     """
     if not is_xfs(path):
         sync_tree(path)
@@ -27,6 +28,8 @@ def flush_tree(path: Path, written_back: Path | None = None) -> None:
         helper_process.call(write_back_all, path, None)
     else:  # the few files beside it are not worth waiting for a helper process
         write_back_all(path, written_back)
+        for file in changed:
+            _write_back(file)
     _flush_log(path)
 
 
