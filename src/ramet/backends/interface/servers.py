@@ -20,7 +20,8 @@ class Servers(Protocol):
         """Start the server unless it runs.
 
         `clients`: its credentials are its own, and clients are let in as soon as it is ready; otherwise it is closed
-        to them until `open`. `first` is a fork's first start.
+        to them until `open`. `first` is a fork's first start, which may let clients in if the fork has its own
+        credentials already.
         """
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
