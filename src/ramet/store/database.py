@@ -19,7 +19,17 @@ from ramet.store import journal
 from ramet.store.backup import DAMAGED, is_damage, is_full
 from ramet.store.journal import Recorder
 from ramet.store.migrate import current_revision, demand_current, upgrade
-from ramet.store.silence import CONNECT_SECONDS, Watch, bounded_engine, is_read_only, is_silence
+from ramet.store.silence import (
+    CONNECT_SECONDS,
+    LOCK_SECONDS,
+    Watch,
+    bounded_engine,
+    is_busy,
+    is_ended,
+    is_read_only,
+    is_silence,
+    set_limits,
+)
 from ramet.store.turns import BUSY_SECONDS, Turns
 
 _COMMON: dict[str, Any] = {
@@ -28,6 +38,7 @@ _COMMON: dict[str, Any] = {
     "json_deserializer": msgspec.json.decode,
 }
 _UNREACHABLE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)
+_MIGRATION_IDLE_SECONDS = 300.0
 
 
 class Store:
@@ -92,10 +103,14 @@ class Store:
     def read(self, *, at_one_time: bool = False) -> Iterator[sa.Connection]:
         """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does.
 
-        With `at_one_time` all its statements see the store as the first one does; on SQLite they do anyway.
+        With `at_one_time` all its statements see the store as the first one does; on SQLite they do anyway. The
+        caller may then take any time between them: who exports the audit may read it page by page.
         """
-        isolation = {"isolation_level": "REPEATABLE READ"} if at_one_time and self.is_postgresql else {}
+        is_long = at_one_time and self.is_postgresql
+        isolation = {"isolation_level": "REPEATABLE READ"} if is_long else {}
         with self._reached(), self.engine.connect().execution_options(**isolation) as tx, tx.begin():
+            if is_long:
+                tx.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield tx
 
     def close(self) -> None:
@@ -179,7 +194,10 @@ def _reachable() -> Iterator[None]:
             raise Unavailable("STORE_UNAVAILABLE", "The disk of the store is full", "Free space on it.") from error
         if is_read_only(cause):
             raise Unavailable("STORE_UNAVAILABLE", "The store is read-only now", "Try again shortly.") from error
-        if not isinstance(error, _UNREACHABLE) or _is_mistake(error):
+        if is_busy(cause):
+            busy = f"The store was busy for {LOCK_SECONDS:g} s"
+            raise Unavailable("STORE_UNAVAILABLE", busy, "Try again.") from error
+        if not (isinstance(error, _UNREACHABLE) or is_ended(cause)) or _is_mistake(error):
             raise
         raise _unreachable() from error
 
@@ -190,9 +208,14 @@ def _unreachable() -> Unavailable:
 
 @contextmanager
 def _unbounded(url: str) -> Iterator[sa.Engine]:
-    """Open an engine for migrations: they may take as long as the tables are large."""
+    """Open an engine for migrations: they may take as long as the tables are large, and wait for those of others."""
     limits = {"connect_timeout": CONNECT_SECONDS}
     engine = sa.create_engine(url, poolclass=NullPool, connect_args=limits, **_COMMON)
+
+    @sa.event.listens_for(engine, "connect")
+    def limit(connection: Any, _record: Any) -> None:
+        set_limits(connection, idle_seconds=_MIGRATION_IDLE_SECONDS, lock_seconds=0)
+
     try:
         yield engine
     finally:

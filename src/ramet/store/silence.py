@@ -1,13 +1,14 @@
 """Time limits for a PostgreSQL store. While it does not answer, requests are refused at once instead of waiting.
 
 A frozen server keeps its connections, and its kernel acknowledges all packets: only a time limit of the client
-detects that.
+detects that. A client that vanished keeps its locks: only a time limit of the server ends its transaction.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -16,6 +17,10 @@ import sqlalchemy as sa
 CONNECT_SECONDS = 5
 PING_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
+LOCK_SECONDS = 12.0
+"""Shorter than the limit of a statement: who waits for a lock is not to be taken for a server that does not answer."""
+IDLE_SECONDS = 30.0
+_CHECK_SECONDS = 5
 _POOL_SECONDS = 10.0
 _PAUSE_SECONDS = 0.5
 _log = logging.getLogger(__name__)
@@ -65,6 +70,10 @@ def bounded_engine(url: str, **options: Any) -> sa.Engine:
     def connect(_dialect: Any, _record: Any, positional: Any, named: Any) -> BoundedConnection:
         return BoundedConnection.connect(*positional, **named)
 
+    @sa.event.listens_for(engine, "connect")
+    def limit(connection: Any, _record: Any) -> None:
+        set_limits(connection, idle_seconds=IDLE_SECONDS, lock_seconds=LOCK_SECONDS)
+
     @sa.event.listens_for(engine, "checkout")
     def check(connection: Any, _record: Any, _proxy: Any) -> None:
         try:
@@ -77,9 +86,33 @@ def bounded_engine(url: str, **options: Any) -> sa.Engine:
     return engine
 
 
+def set_limits(connection: psycopg.Connection[Any], *, idle_seconds: float, lock_seconds: float) -> None:
+    """Let the server end a transaction whose client sends nothing, and waits for locks; 0 is no limit.
+
+    They are set after connecting: poolers refuse startup parameters that they do not know.
+    """
+    limits = {"idle_in_transaction_session_timeout": idle_seconds, "lock_timeout": lock_seconds}
+    connection.autocommit = True  # a SET that is rolled back has no effect
+    for name, seconds in limits.items():
+        connection.execute(f"SET {name} = '{round(seconds * 1000)}ms'")
+    with suppress(psycopg.ProgrammingError, psycopg.DataError):  # PostgreSQL 13, and Windows, do not have it
+        connection.execute(f"SET client_connection_check_interval = '{_CHECK_SECONDS}s'")
+    connection.autocommit = False
+
+
 def is_silence(error: BaseException | None) -> bool:
     """Tell whether an error says that the server did not answer in time."""
     return isinstance(error, Silent | psycopg.errors.ConnectionTimeout)
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Tell whether an error says that another transaction kept a lock for too long."""
+    return isinstance(error, psycopg.errors.LockNotAvailable)
+
+
+def is_ended(error: BaseException | None) -> bool:
+    """Tell whether an error says that the server ended the transaction, as its client sent nothing for too long."""
+    return isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 def is_read_only(error: BaseException | None) -> bool:
