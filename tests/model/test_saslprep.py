@@ -24,6 +24,10 @@ from ramet.model.saslprep import prepared
         ("1\u00ad\u0627", "1\u00ad\u0627"),  # does not begin right to left
         ("\u0627\u00ad1", "\u0627\u00ad1"),  # does not end right to left
         ("\u0627\u00aa\u0628", "\u0627\u00aa\u0628"),  # left to right in between
+        ("pw\U0001f21a", "pw\U0001f21a"),  # not assigned in Unicode 3.2, although what it is normalized to is
+        ("a\u2090", "a\u2090"),
+        ("a\u0340", "a\u0340"),  # forbidden, although what it is normalized to is not
+        ("\u2135b", "\u05d0b"),  # left to right before it is normalized
     ],
 )
 def test_a_password_is_prepared_where_it_can_be(password: str, expected: str) -> None:
