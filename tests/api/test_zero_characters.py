@@ -11,6 +11,7 @@ from ramet.console.application import open_console
 from ramet.console.auth.cookies import SESSION
 from ramet.endpoints import BASE_PATH
 from ramet.ids import new_id
+from ramet.model.pem import PEM_BEGIN
 from tests.api.test_openapi import CHECKED_IN
 from tests.api.world import JsonObject, World, open_world
 from tests.applications import application
@@ -49,6 +50,29 @@ def test_in_paths_and_queries_they_are_no_fault(world: World, shop: JsonObject, 
     for url in (*paths, *queries):
         answer = world.client.request(method, BASE_PATH + url, auth=world.tenant.credentials, json={})
         assert answer.status_code < 500, url
+
+
+def test_in_a_certificate_they_are_refused_and_the_operations_of_the_service_can_be_listed(
+    world: World, shop: JsonObject
+) -> None:
+    certificate = f"{PEM_BEGIN}\0"
+    key = {"public_key": "p", "secret_key": "s"}
+    move = {"to_url": "https://there.example", **key, "certificate_authority": certificate}
+    source = {"source_url": "postgresql://app@db.example/shop", "source_password": "source"}
+    imported = {"name": "shop", **source, "root_certificate": certificate}
+    base = world.services_path.removesuffix("services")
+    answers = [
+        world.post(world.path(shop["service_id"], "moves"), move),
+        world.post(f"{base}imports", imported),
+        world.post(f"{base}followers", imported),
+    ]
+    for path in (f"{base}operations", world.path(shop["service_id"], "operations")):
+        assert world.get(path).status_code == 200
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
+        (400, "INVALID_AUTHORITY"),
+        (400, "INVALID_SOURCE"),
+        (400, "INVALID_SOURCE"),
+    ]
 
 
 def test_in_the_console_they_are_unknown_keys_and_wrong_attempts_are_counted(world: World) -> None:

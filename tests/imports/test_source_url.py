@@ -5,6 +5,7 @@ import pytest
 from ramet.backends.interface.sources import SourceAddress
 from ramet.errors import Invalid
 from ramet.imports.source_url import parse_source, source_url
+from ramet.model.pem import PEM_BEGIN
 
 
 def test_a_url_names_a_database_with_tls_by_default() -> None:
@@ -14,8 +15,14 @@ def test_a_url_names_a_database_with_tls_by_default() -> None:
 
 
 def test_an_address_of_ipv6_and_a_mode_are_understood() -> None:
-    found = parse_source("postgres://u@[::1]:5433/d?sslmode=verify-full", "PEM")
-    assert found == SourceAddress("::1", 5433, "d", "u", "verify-full", "PEM")
+    found = parse_source("postgres://u@[::1]:5433/d?sslmode=verify-full", f"{PEM_BEGIN}\r\n")
+    assert found == SourceAddress("::1", 5433, "d", "u", "verify-full", f"{PEM_BEGIN}\r\n")
+
+
+@pytest.mark.parametrize("text", ["", "PEM", f"{PEM_BEGIN}\0", f"# Autorité\n{PEM_BEGIN}"])
+def test_a_root_certificate_that_cannot_be_read_or_stored_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="root_certificate is no certificate in PEM"):
+        parse_source("postgresql://u@h/d", text)
 
 
 @pytest.mark.parametrize(

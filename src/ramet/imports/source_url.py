@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ramet.backends.interface.sources import SourceAddress
 from ramet.endpoints import connection_uri
 from ramet.errors import Invalid
+from ramet.model.pem import is_pem
 from ramet.model.upstream import Upstream
 
 _SCHEMES = ("postgresql", "postgres")
@@ -43,6 +44,12 @@ def parse_source(url: str, root_certificate: str | None = None) -> SourceAddress
             "INVALID_SOURCE",
             f"sslmode={mode} needs a root certificate to verify the source with",
             "Add sslrootcert=FILE to the URL of the command line, or send root_certificate.",
+        )
+    if root_certificate is not None and not is_pem(root_certificate):
+        raise Invalid(
+            "INVALID_SOURCE",
+            "root_certificate is no certificate in PEM",
+            "Send the text from -----BEGIN CERTIFICATE----- on. It must be ASCII without control characters.",
         )
     return SourceAddress(host, port, database, user, mode, root_certificate)
 

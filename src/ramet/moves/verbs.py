@@ -16,6 +16,7 @@ from ramet.errors import Invalid, NotFound, WrongState
 from ramet.machine import sealing
 from ramet.model.names import check_name
 from ramet.model.passwords import Secret, new_password
+from ramet.model.pem import is_pem
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
@@ -27,7 +28,6 @@ from ramet.procedures.state import MoveState
 from ramet.store import operations, replica_sets, services
 
 _LONGEST_URL, _LONGEST_KEY, _LONGEST_AUTHORITY = 2000, 200, 64 * 1024
-_BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _check_key(request: MoveRequest) -> None:
         if not (text.isascii() and text.isprintable() and 1 <= len(text) <= _LONGEST_KEY):
             raise Invalid("INVALID_KEY", f"{field_name} must have 1 to {_LONGEST_KEY} printable ASCII characters")
     authority = request.authority
-    if authority and not (authority.isascii() and _BEGIN in authority and len(authority) <= _LONGEST_AUTHORITY):
+    if authority and not (is_pem(authority) and len(authority) <= _LONGEST_AUTHORITY):
         raise Invalid(
             "INVALID_AUTHORITY", "certificate_authority is no certificate in PEM", "'ramet ca' prints it there."
         )
