@@ -38,13 +38,15 @@ class Listener:
             try:
                 self._listen()
             except (psycopg.Error, sa.exc.SQLAlchemyError) as error:
-                _log.info("new operations are found by polling until the store can be reached again: %s", error)
+                reason = type(error).__name__  # its text could have a part of the URL, and so of the password
+                _log.info("new operations are found by polling until the store can be reached again (%s)", reason)
                 self._stopping.wait(_POLL_SECONDS)
 
     def _listen(self) -> None:
-        url = self._store.engine.url.set(drivername="postgresql")
-        address = url.render_as_string(hide_password=False)
-        with BoundedConnection.connect(address, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+        engine = self._store.engine
+        _, address = engine.dialect.create_connect_args(engine.url)
+        options = {"autocommit": True, "connect_timeout": CONNECT_SECONDS}
+        with BoundedConnection.connect(**{**address, **options}) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._wake()
             while not self._stopping.is_set():
