@@ -50,6 +50,20 @@ def test_what_was_made_while_the_clock_was_ahead_is_replaced_and_its_authority_i
     assert not authority.still_serves(pem, key, ["localhost"], NOW)
 
 
+def test_an_authority_that_was_made_while_the_clock_was_far_behind_is_replaced_and_kept(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets"
+    expired = open_authority(secrets, datetime(2000, 1, 1, tzinfo=UTC))
+    authority = open_authority(secrets, NOW)
+    assert authority.certificate.not_valid_before_utc < NOW < authority.certificate.not_valid_after_utc
+    pem, key = pair(authority.issue("abcdefghij", ["localhost"], NOW))
+    assert open_authority(secrets, NOW).still_serves(pem, key, ["localhost"], NOW)
+    assert not expired.still_serves(pem, key, ["localhost"], NOW)
+    for name in ("ca.crt", "ca.key"):  # where the clock is ahead instead, they can be put back
+        (secrets / f"{name}.expired").rename(secrets / name)
+    assert open_authority(secrets, datetime(2001, 1, 1, tzinfo=UTC)).pem == expired.pem
+    assert stat.S_IMODE((secrets / "ca.key").stat().st_mode) == 0o600
+
+
 def test_what_is_no_certificate_of_ours_is_replaced(tmp_path: Path, authority: Authority) -> None:
     stranger = open_authority(tmp_path / "others", NOW).issue("abcdefghij", ["localhost"], NOW)
     assert not authority.still_serves(*pair(stranger), "localhost", NOW)

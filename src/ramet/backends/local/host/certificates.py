@@ -1,6 +1,7 @@
 """The local certificate authority of a data root, and a server certificate for each service."""
 
 import ipaddress
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ _SERVER_DAYS = 825
 _AUTHORITY_DAYS_BEFORE = 3650
 _SERVER_DAYS_BEFORE = 1
 _RENEW_BEFORE = timedelta(days=60)
+_log = logging.getLogger(__name__)
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -82,15 +84,33 @@ class Authority:
 
 
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
-    """Return the authority in a private directory; the first call creates it. Safe for concurrent processes."""
+    """Return the authority in a private directory; the first call creates it. Safe for concurrent processes.
+
+    One that has expired is replaced: no client can verify anything with it. It is kept, for the clock may be wrong.
+    """
     secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    present = now or datetime.now(UTC)
+    certificate = secrets / "ca.crt"
     with files.locked(secrets / "ca.lock"):
-        if not (secrets / "ca.crt").exists():
-            _make(secrets, now or datetime.now(UTC))
+        if certificate.exists() and present >= _authority_in(secrets).certificate.not_valid_after_utc:
+            _put_aside(secrets)
+        if not certificate.exists():
+            _make(secrets, present)
+        return _authority_in(secrets)
+
+
+def _authority_in(secrets: Path) -> Authority:
     key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise AssertionError("BUG: the key of the certificate authority is not an elliptic curve key")
     return Authority(x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes()), key)
+
+
+def _put_aside(secrets: Path) -> None:
+    for name in ("ca.key", "ca.crt"):
+        files.write(secrets / f"{name}.expired", (secrets / name).read_bytes(), durable=True)
+    _log.warning("the certificate authority has expired, and is replaced: clients need the new one ('ramet ca')")
+    (secrets / "ca.crt").unlink()  # its key is replaced before it: after a crash in between, both are made
 
 
 def issue_for_http(authority: Authority, directory: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
