@@ -3,7 +3,9 @@
 import pytest
 
 from ramet.model.keys import KeyLimits
+from ramet.model.metrics import Usage
 from ramet.model.rights import Role
+from ramet.store import metrics
 from tests.api.world import JsonObject, World
 
 SMALL = {"cpu_millis": "500", "memory_gbs": "1"}
@@ -69,3 +71,11 @@ def test_limits_say_what_is_used(world: World) -> None:
     path = f"{world.services_path.rpartition('/')[0]}/limits"
     used = world.get(path).json()["used"]
     assert used == {"services": 2, "forks": 1, "cpu_millis": 1000, "memory_gbs": 2, "storage_gbs": 0.0}
+
+
+def test_a_gigabyte_on_disk_is_a_thousand_megabytes_as_everywhere_else(world: World) -> None:
+    shop = world.ready(**SMALL)
+    with world.store.write() as tx:
+        metrics.put_usage(tx, {shop["service_id"]: Usage(storage_mb=10_000)}, world.clock())
+    path = f"{world.services_path.rpartition('/')[0]}/limits"
+    assert world.get(path).json()["used"]["storage_gbs"] == 10.0

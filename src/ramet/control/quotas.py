@@ -14,7 +14,7 @@ from ramet.model.size import Size
 from ramet.store import projects, quotas, services
 from ramet.store.quotas import Holding
 
-_MB_PER_GB = 1024
+_MB_PER_GB = 1000
 _NAMED = 3
 
 
