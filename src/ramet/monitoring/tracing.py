@@ -82,7 +82,7 @@ class Tracing:
             f"{before.procedure}.{before.step}",
             _below(own),
             attributes={**names, "ramet.step": before.step, "ramet.outcome": event.outcome},
-            start_time=int(before.step_started_at * 1e9),
+            start_time=int(before.step_started_here_at * 1e9),
         )
         if event.outcome in _FAULTS:
             step.set_status(Status(StatusCode.ERROR, event.error))

@@ -29,7 +29,10 @@ class StateUnreadable(Failed):
 
 @dataclass(frozen=True)
 class Work(Generic[State]):
-    """What a step sees of its operation. `attempt` is 1 at the first attempt; `subject` is the id of the service."""
+    """What a step sees of its operation. `attempt` is 1 at the first attempt; `subject` is the id of the service.
+
+    `step_started_at` is by the clock of this process, whichever process began the step.
+    """
 
     operation_id: str
     procedure: str

@@ -123,7 +123,8 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - this is the edge where a step's errors end
             return self._after_error(operation, error), None
         changes = outcome.changes if isinstance(outcome, (Next, Done)) else None
-        return stepped(operation, outcome, procedure, time.time(), time.monotonic() - begun), changes
+        now = time.time() - operation.clock_ahead_seconds
+        return stepped(operation, outcome, procedure, now, time.monotonic() - begun), changes
 
     def _after_error(self, operation: Operation, error: Exception) -> Transition:
         text = in_words(error)
@@ -216,10 +217,10 @@ def _work(operation: Operation, procedure: Procedure) -> Work[Any]:
         state=state,
         attempt=operation.attempt,
         created_at=operation.created_at,
-        step_started_at=datetime.fromtimestamp(operation.step_started_at, UTC),
+        step_started_at=datetime.fromtimestamp(operation.step_started_here_at, UTC),
     )
 
 
 def _event(before: Operation, transition: Transition) -> Event:
-    seconds = max(0.0, time.time() - before.step_started_at)
+    seconds = max(0.0, time.time() - before.step_started_here_at)
     return Event(before.id, before.step, transition.event or "", datetime.now(UTC), seconds, transition.error)

@@ -33,7 +33,7 @@ class Transition:
 
 
 def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float, seconds: float) -> Transition:
-    """Return the transition for the outcome of a step that took so many seconds."""
+    """Return the transition for the outcome of a step that took so many seconds. `now` is by the store's clock."""
     match outcome:
         case Next():
             return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")

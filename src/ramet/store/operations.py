@@ -4,8 +4,9 @@ Which of them are due is in `due`. When the store's clock steps back, a lease is
 (`cut_leases`).
 """
 
+import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +38,8 @@ class Operation:
 
     `done_steps` are those before `step`; of an operation that is being undone, those still to be undone after `step`.
     `idle_seconds` is how long it has waited without progress; a clock that steps does not lengthen it.
-    `step_started_at` is in seconds since the epoch by the store's clock.
+    `step_started_at` is in seconds since the epoch by the store's clock, from which that of this process may differ:
+    `clock_ahead_seconds` is by how much it did when the operation was last leased or recorded here.
     """
 
     id: str
@@ -57,6 +59,12 @@ class Operation:
     created_at: datetime
     finished_at: datetime | None = None
     actor: Actor | None = None
+    clock_ahead_seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def step_started_here_at(self) -> float:
+        """When the step began by the clock of this process, which is the one that it can compare it with."""
+        return self.step_started_at + self.clock_ahead_seconds
 
 
 # Statements that each step runs are built once: building one takes longer than running it.
@@ -239,12 +247,13 @@ def lease(
     leases have expired: they are not leased. The deadline of an operation whose worker was lost starts again.
     """
     now = epoch_seconds(tx)
+    ahead = time.time() - now
     many_long = {"many_long": limit if long_limit is None else long_limit} if known.long else {}
     ids = tx.scalars(known.due, {"now": now, "many": limit, "held": list(held), **many_long}).all()
     if not ids:
         return []
     return [
-        _operation(row)
+        replace(_operation(row), clock_ahead_seconds=ahead)
         for row in tx.execute(_LEASE, {"ids": ids, "leased_by": worker, "until": now + seconds, "now": now})
     ]
 
@@ -292,6 +301,7 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
     The fence increases with each record, so that one whose commit was not acknowledged cannot be written twice.
     """
     now = epoch_seconds(tx)
+    ahead = time.time() - now
     is_over = after.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
     values = {
         "same_id": after.id,
@@ -308,7 +318,7 @@ def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_secon
     if is_over:
         error = after.error if after.status is OperationStatus.FAILED else None
         journal_of(tx).ended.append(Ended(after.id, after.procedure, after.subject, error))
-    return replace(after, fence=after.fence + 1, cancelled=cancelled)
+    return replace(after, fence=after.fence + 1, cancelled=cancelled, clock_ahead_seconds=ahead)
 
 
 def insert_event(tx: sa.Connection, event: Event) -> None:
