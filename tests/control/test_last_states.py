@@ -190,6 +190,27 @@ def test_a_last_state_is_not_given_up_while_this_process_cannot_ask(
     assert has_last_state(world, shop)
 
 
+@pytest.mark.parametrize(("of", "method"), [(MemoryServers, "stop"), (MemoryArchive, "maintain")])
+def test_a_service_is_deleted_where_only_its_last_state_cannot_be_asked_for(
+    world: World,
+    shop: Service,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    of: type,
+    method: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        clock.ahead_seconds += 90
+        raise NO_ANSWER
+
+    monkeypatch.setattr(of, method, fail)
+    delete(world, shop)
+    assert services.list_services(world.plane, world.project.id) == []
+    (said,) = [record.message for record in caplog.records if LOST in record.message]
+    assert f"what it committed after {shop.archived_until} {LOST}: {NO_ANSWER}" in said
+
+
 def test_until_when_a_service_is_archived_does_not_go_back_when_its_last_state_is_given_up(
     world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

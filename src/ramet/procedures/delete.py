@@ -7,6 +7,8 @@ destroy   removes its read replicas, server, volume, archive and snapshots: 404 
 Before it removes the volume of a service that is archived off the host, `destroy` stops its server and sends what the
 archive does not have yet, for a minute at most: it can be forked from there until it expires. What cannot be reached
 within that minute is asked again; what has failed for good is not. A server that does not stop has its own minute.
+What this process cannot ask about is asked for longer, as most often nothing can be removed then either, but not until
+the deadline of the step: where only some requests are answered with an error, the service is removed nevertheless.
 """
 
 import logging
@@ -26,7 +28,7 @@ from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settl
 from ramet.procedures.state import DeleteState
 from ramet.store import operations, services, snapshots
 
-_LONGEST_SHIPPING = timedelta(minutes=1)
+_LONGEST_SHIPPING, _LONGEST_OUTAGE = timedelta(minutes=1), timedelta(minutes=5)
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +75,7 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
     if service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
         return None
     server, until = server_of(service), None
-    is_last = _is_late(tools, work)
+    is_last = _is_late(tools, work, _LONGEST_SHIPPING)
     try:
         tools.backend.servers.stop(server)
         if not work.state.is_stopped:
@@ -81,10 +83,11 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
         until = state.archived_until
         missing = state.problem or f"sending WAL to the off-host archive, which has it until {until}"
-    except Unseen:  # nothing can be removed then either
-        raise
     except (Error, OSError) as error:
-        missing, is_last = str(error), _is_late(tools, work) or not isinstance(error, Unavailable)
+        if isinstance(error, Unseen) and not _is_late(tools, work, _LONGEST_OUTAGE):
+            raise
+        missing = str(error)
+        is_last = _is_late(tools, work, _LONGEST_SHIPPING) or not isinstance(error, Unavailable)
     known = max((each for each in (until, service.archived_until) if each is not None), default=None)
     if until is None or until < work.step_started_at:
         if not is_last:
@@ -98,5 +101,5 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
     )
 
 
-def _is_late(tools: Tools, work: Work[DeleteState]) -> bool:
-    return tools.clock() - work.step_started_at > _LONGEST_SHIPPING
+def _is_late(tools: Tools, work: Work[DeleteState], longest: timedelta) -> bool:
+    return tools.clock() - work.step_started_at > longest
