@@ -83,6 +83,15 @@ def test_a_place_is_known_by_what_lies_there(settings: Settings) -> None:
     assert has_store(settings)
 
 
+@pytest.mark.parametrize("name", ["a%20b", "what?", "one#two"])
+def test_the_store_is_in_the_data_directory_whatever_that_is_named(tmp_path: Path, name: str) -> None:
+    settings = load_settings({}, data_dir=tmp_path / name)
+    make_data_dir(settings.data_dir)
+    open_store(settings).close()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert has_store(settings)
+
+
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_no_store_is_made_beside_the_storage_of_services(settings: Settings, is_empty: bool) -> None:
     open_store(settings).close()

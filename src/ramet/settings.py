@@ -314,7 +314,8 @@ class Settings:
 
     def store_url(self) -> str:
         """Return the store's address: the one that was set, else a file in the data directory."""
-        return self.database_url or f"sqlite:///{self.data_dir.absolute()}/ramet.db"
+        path = str(self.data_dir.absolute()).replace("%", "%25").replace("?", "%3F")
+        return self.database_url or f"sqlite:///{path}/ramet.db"
 
     def __repr__(self) -> str:
         # A database URL may hold a password.
