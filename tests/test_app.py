@@ -13,7 +13,7 @@ from ramet.app import Runtime, automatic_forks, long_steps, wire
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.host import MemoryHost
 from ramet.cli.host.data_dir import existing_data_dir
-from ramet.configured import back_up_store, has_storage, has_store, open_store
+from ramet.configured import back_up_store, has_storage, has_store, is_store_used, open_store
 from ramet.control import services
 from ramet.control.plane import utc_now
 from ramet.control.requests import CreateRequest
@@ -129,6 +129,28 @@ def test_a_store_whose_url_has_an_escape_and_a_query_is_found_again_and_backed_u
     open_store(settings).close()
     assert back_up_store(settings, tmp_path / "copy.db")
     assert {path.name for path in tmp_path.glob("*.db")} == {"my store.db", "copy.db"}
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_store_in_a_file_that_the_settings_name_is_used_once_it_is_there(tmp_path: Path, is_empty: bool) -> None:
+    url, store = f"sqlite:///{tmp_path}/other.db", tmp_path / "other.db"
+    settings = load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path / "new")
+    make_data_dir(settings.data_dir)
+    if is_empty:
+        store.touch()
+    assert not is_store_used(settings)
+    open_store(settings).close()
+    assert is_store_used(settings)
+
+
+def test_a_command_says_of_a_named_store_that_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAMET_DATABASE_URL", f"sqlite:///{tmp_path}/lost.db")
+    make_data_dir(tmp_path / "data")
+    with pytest.raises(NotFound, match="is not a data directory"):
+        existing_data_dir(tmp_path / "data")
+    (tmp_path / "data" / "pool.json").write_text("{}")
+    with pytest.raises(WrongState, match=r"lost\.db is missing"):
+        existing_data_dir(tmp_path / "data")
 
 
 def test_the_reserve_of_a_full_disk_is_removed_before_the_store_is_opened(

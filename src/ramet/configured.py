@@ -108,7 +108,9 @@ def _is_without_content(path: Path) -> bool:
 
 
 def _sqlite_file(settings: Settings) -> Path:
-    """Return the file of a store on SQLite: its URL may have escapes and a query."""
+    """Return the file of a store on SQLite: a URL that was set may have escapes and a query."""
+    if not settings.database_url:
+        return settings.data_dir / "ramet.db"
     import sqlalchemy as sa
 
     return Path(sa.make_url(settings.store_url()).database or "")
@@ -124,7 +126,7 @@ def has_store(settings: Settings) -> bool:
     Raises WrongState where the settings name a SQLite file, and the store is on PostgreSQL.
     """
     _demand_same_kind(settings)
-    return bool(settings.database_url) or (settings.data_dir / "ramet.db").exists()
+    return _is_postgresql(settings) or not _is_without_content(_sqlite_file(settings))
 
 
 def is_store_used(settings: Settings) -> bool:

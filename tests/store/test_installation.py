@@ -79,11 +79,6 @@ def test_a_database_is_used_once_a_store_was_opened_there(postgresql_url: str, t
     assert is_store_used(settings)
 
 
-def test_a_file_that_is_named_as_the_store_counts_as_used(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/other.db"
-    assert is_store_used(load_settings({"RAMET_DATABASE_URL": url}, data_dir=tmp_path / "new"))
-
-
 def test_an_earlier_file_is_not_taken_for_the_store_by_a_shell_that_does_not_name_it(
     postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
