@@ -115,8 +115,10 @@ def test_a_command_on_a_directory_whose_store_is_lost_says_so(
     with pytest.raises(NotFound, match="is not a data directory"):
         existing_data_dir(settings.data_dir)
     (settings.data_dir / "pool.json").write_text("{}")
-    with pytest.raises(WrongState, match=r"ramet\.db is missing"):
+    with pytest.raises(WrongState, match=r"ramet\.db is missing") as refused:
         existing_data_dir(settings.data_dir)
+    # First what a shell lacks: an old store would take newer services for leftovers.
+    assert refused.value.details.startswith("Set RAMET_DATABASE_URL as it is for the running Ramet")
     assert existing_data_dir(settings.data_dir, store=False, storage=True).data_dir == settings.data_dir
 
 

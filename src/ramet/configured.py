@@ -97,9 +97,10 @@ def demand_not_lost(settings: Settings) -> None:
     raise WrongState(
         "STORE_MISSING",
         what,
-        "Restore the store from a backup: see docs/backup.md. Without one, 'ramet recover' brings services back"
-        " from an off-host archive into a new directory. To begin without these services, name a new directory with"
-        " --data.",
+        "Set RAMET_DATABASE_URL as it is for the running Ramet if that has one, for example with"
+        " 'set -a; . /etc/ramet/ramet.env'. If the store is lost, restore it from a backup: see docs/backup.md. Without"
+        " one, 'ramet recover' brings services back from an off-host archive into a new directory. To begin without"
+        " these services, name a new directory with --data.",
     )
 
 
