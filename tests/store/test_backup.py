@@ -26,9 +26,9 @@ from tests.api.world import open_world
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def full() -> sqlite3.OperationalError:
+def full(code: int) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError("database or disk is full")
-    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    error.sqlite_errorcode = code
     return error
 
 
@@ -150,9 +150,10 @@ def test_a_backup_never_overwrites(tmp_path: Path) -> None:
     [
         (KeyboardInterrupt(), KeyboardInterrupt),
         (OSError(errno.ENOSPC, "No space left on device"), Failed),
-        (sa.exc.OperationalError("", {}, full()), Failed),
+        (sa.exc.OperationalError("", {}, full(sqlite3.SQLITE_FULL)), Failed),
+        (full(sqlite3.SQLITE_IOERR_SHMSIZE), Failed),
     ],
-    ids=["interrupted", "no space for the file", "no space for a statement"],
+    ids=["interrupted", "no space for the file", "no space for a statement", "no space for the file beside a store"],
 )
 def test_an_incomplete_copy_is_not_taken_for_a_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, raised: type[BaseException]
@@ -165,7 +166,7 @@ def test_an_incomplete_copy_is_not_taken_for_a_backup(
         raise fault
 
     monkeypatch.setattr(backup, "_forget_what_passes", fail)
-    with pytest.raises(raised, match="its disk is full" if raised is Failed else None):
+    with pytest.raises(raised, match="its disk, or that of the store, is full" if raised is Failed else None):
         copy_sqlite(tmp_path / "ramet.db", tmp_path / "backup" / "ramet.db")
     assert list((tmp_path / "backup").iterdir()) == []
 

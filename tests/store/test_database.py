@@ -1,5 +1,6 @@
 """Transactions: what readers and writers see of each other, and what happens when the store is away."""
 
+import resource
 import sys
 import threading
 import time
@@ -57,6 +58,18 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="The disk of the store is full: Free space on it"):
         fill()
     store.close()
+
+
+def test_a_full_disk_is_named_when_a_store_is_opened_that_was_closed_in_order(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ramet.db"
+    Store.open(url).close()
+    most, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, highest))  # as a full disk, it refuses the new file ramet.db-shm
+    try:
+        with pytest.raises(Unavailable, match="The disk of the store is full: Free space on it"):
+            Store.open(url)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, highest))
 
 
 def test_a_transaction_that_raises_changes_nothing(store: Store) -> None:

@@ -23,6 +23,7 @@ DAMAGED = "STORE_DAMAGED"
 _FORGOTTEN = "It was under way when the store was backed up"
 _GIVEN = "It waited to be given to somebody when the store was backed up"
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # the latter where the file beside a store cannot be made
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
@@ -47,8 +48,8 @@ def copy_sqlite(source: Path, target: Path) -> None:
         if is_full(cause):
             raise Failed(
                 "CANNOT_WRITE",
-                f"{target} cannot be written: its disk is full",
-                "Free space on it, or name a directory on another disk.",
+                f"{target} cannot be written: its disk, or that of the store, is full",
+                "Free space there, or name a directory on another disk.",
             ) from error
         raise
 
@@ -69,7 +70,7 @@ def is_damage(error: BaseException | None) -> bool:
 
 def is_full(error: BaseException | None) -> bool:
     """Tell whether an error says that a disk is full."""
-    is_of_sqlite = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+    is_of_sqlite = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) in _FULL
     return is_of_sqlite or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
 
 
