@@ -14,9 +14,11 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from harness.waiting import BOUND_SECONDS, eventually
 from ramet.endpoints import BASE_PATH
+from ramet.errors import Unavailable
 from ramet.events.dispatcher import PAUSES, Dispatcher
 from ramet.events.sender import Response, Sender
 from ramet.store import webhooks
+from ramet.store.database import Store
 from tests.api.world import World
 from tests.audited import entries_of
 from tests.events.conftest import Receiver
@@ -232,16 +234,22 @@ def test_the_end_of_a_process_waits_for_no_target(world: World, receiver: Receiv
     assert _deliveries(world, webhook)[0]["status"] == "DELIVERED"
 
 
+@pytest.mark.parametrize("is_store_away", [False, True])
 def test_an_attempt_whose_thread_cannot_be_started_is_made_again_and_delays_no_other(
-    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch, is_store_away: bool
 ) -> None:
     first, second = (_created(world, receiver, url=f"{receiver.url}/{name}") for name in ("first", "second"))
     for webhook in (first, second):
         world.post(_path(world, webhook["id"], "test"))
-    start = threading.Thread.start
+    start, write = threading.Thread.start, Store.write
+
+    def away(*_: object, **__: object) -> None:
+        monkeypatch.setattr(Store, "write", write)
+        raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
 
     def start_others(thread: threading.Thread) -> None:
         if thread.name == f"webhook-{first['id']}":
+            monkeypatch.setattr(Store, "write", away if is_store_away else write)
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -250,6 +258,8 @@ def test_an_attempt_whose_thread_cannot_be_started_is_made_again_and_delays_no_o
         dispatcher._begin_due()
     eventually(lambda: _deliveries(world, second)[0]["status"] == "DELIVERED")
     assert _deliveries(world, first)[0]["status"] == "PENDING"
+    if is_store_away:
+        world.advance(webhooks.LEASE)
     assert dispatcher.deliver_due() == 1
     assert [path for path, _, _ in receiver.arrived] == ["/hook/second", "/hook/first"]
 
@@ -275,6 +285,25 @@ def test_attempts_whose_thread_cannot_be_started_are_not_counted_and_keep_the_or
     later, earlier = _deliveries(world, webhook)
     assert [headers["webhook-id"] for _, headers, _ in receiver.arrived] == [earlier["id"], later["id"]]
     assert [(each["status"], each["attempts"]) for each in (earlier, later)] == [("PENDING", 1)] * 2
+
+
+def test_a_delivery_whose_thread_cannot_be_started_may_be_redelivered_at_that_moment(
+    world: World, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = _created(world, receiver)
+    world.post(_path(world, webhook["id"], "test"))
+    (delivery,) = _deliveries(world, webhook)
+
+    def refuse(_: threading.Thread) -> None:
+        with world.store.write() as tx:
+            assert webhooks.try_again(tx, webhook["id"], world.clock(), delivery["id"]) == 1
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        dispatcher._begin_due()
+    assert _deliveries(world, webhook)[0]["attempts"] == 0
+    assert dispatcher.deliver_due() == 1
 
 
 def test_a_project_whose_targets_are_slow_delays_no_other_one(

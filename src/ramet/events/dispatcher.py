@@ -9,6 +9,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -103,7 +104,8 @@ class Dispatcher:
                 _log.warning("a delivery to webhook %s is not begun, and is made again: %s", webhook_id, error)
                 with self._lock:
                     self._busy.pop(webhook_id, None)
-                self._give_back(delivery_id)
+                with suppress(Unavailable):  # it is made again when its lease ends
+                    self._give_back(delivery_id)
 
     def _attempt(self, delivery_id: str, webhook_id: str) -> None:
         try:
@@ -129,7 +131,8 @@ class Dispatcher:
     def _give_back(self, delivery_id: str) -> None:
         """Make a delivery that was leased due again, before later ones: no attempt was made, and none is counted."""
         with self.plane.store.write(patient=True) as tx:
-            if (delivery := webhooks.get_delivery(tx, delivery_id)) is not None:
+            delivery = webhooks.get_delivery(tx, delivery_id)
+            if delivery is not None and delivery.attempts > 0:  # one that was redelivered since then has none
                 before = {"attempts": delivery.attempts - 1, "next_at": delivery.created_at}
                 webhooks.record_attempt(tx, delivery.id, delivery.attempts, **before)
 
