@@ -90,6 +90,20 @@ def test_a_service_that_was_deleted_later_is_not_listed_and_said_to_be_deleted(
         assert "--from-deleted" in refused.value.details
 
 
+@pytest.mark.parametrize(("names", "said"), [({"dabcdefghi": "shop"}, r"shop \(dabcdefghi\)"), ({}, "dabcdefghi")])
+def test_a_service_that_was_deleted_on_the_lost_host_is_said_to_be_deleted(
+    world: World, bucket: Bucket, tmp_path: Path, names: dict[str, str], said: str
+) -> None:
+    world.create("kept")
+    publish(world, bucket, tmp_path)
+    (found,) = read_contents(bucket).catalogues
+    write_catalogue(bucket, replace(found, host="db1", deleted=("dabcdefghi",), deleted_names=names))
+    contents = read_contents(bucket)
+    for name in ("dabcdefghi", *names.values()):
+        with pytest.raises(NotFound, match=f"^Service {said} was deleted on db1, and is not recovered"):
+            contents.choose([name])
+
+
 def test_services_are_chosen_by_name_or_id(world: World, bucket: Bucket, tmp_path: Path) -> None:
     ids = created(world, ["shop", "reports"])
     world.create("reports")

@@ -187,6 +187,7 @@ def test_deleted_services_are_named_while_their_archive_may_be_there(world: Worl
     duty.publish()
     (catalogue,) = read_catalogues(duty.bucket)
     assert catalogue.deleted == (archived.id,)
+    assert catalogue.deleted_names == {archived.id: "archived"}
     assert catalogue.services == ()
 
 

@@ -130,7 +130,7 @@ class Sealed(Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
-    """What one installation had at a time. `deleted` are services whose archive is still there."""
+    """What one installation had at a time. `deleted` are ids of services whose archive is still there."""
 
     installation: str
     host: str
@@ -140,6 +140,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     keys: tuple[ApiKey, ...]
     services: tuple[ServiceEntry, ...]
     deleted: tuple[str, ...]
+    deleted_names: dict[str, str] = {}
     sealed: Sealed
 
 

@@ -1,6 +1,6 @@
 """The catalogue of this installation, from its store and its directory of secrets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class Content:
     services: tuple[ServiceEntry, ...]
     deleted: tuple[str, ...]
     secrets: Secrets
+    deleted_names: dict[str, str] = field(default_factory=dict)
 
 
 def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
@@ -36,12 +37,12 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
         known = [one for one in services.claimed_services(tx) if one.ready_at is not None]
         sets = _by_service(replica_sets.live_sets(tx))
         live = {one.id for one in known}
-        owners = projects.list_projects(tx)
+        owners, deleted = projects.list_projects(tx), services.deleted_with_archive(tx)
         return Content(
             projects=tuple(owners),
             keys=tuple(replace(key, used_at=None) for owner in owners for key in list_keys(tx, owner.id)),
             services=tuple(entry_of(one, sets.get(one.id, [])) for one in known),
-            deleted=tuple(services.deleted_with_archive(tx)),
+            deleted=tuple(deleted),
             secrets=Secrets(
                 files=_secret_files(secrets_directory),
                 verifiers={one.id: one.verifier.reveal() for one in known},
@@ -50,6 +51,7 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
                 ),
                 requests=tuple(_request(row) for row in idempotency.list_requests(tx) if row.service_id in live),
             ),
+            deleted_names=deleted,
         )
 
 

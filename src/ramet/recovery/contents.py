@@ -92,11 +92,14 @@ class Contents:
     def _not_found(self, name: str) -> NotFound:
         hosts = {service_id: each.host for each in reversed(self.catalogues) for service_id in each.deleted}
         known = {entry.id: entry.name for each in reversed(self.catalogues) for entry in each.services}
+        for each in reversed(self.catalogues):
+            known |= each.deleted_names
         deleted = next((one for one in hosts if name in (one, known.get(one))), None)
         if deleted is not None:
+            which = f"{known[deleted]} ({deleted})" if deleted in known else deleted
             return NotFound(
                 "SERVICE_NOT_FOUND",
-                f"Service {known.get(deleted, '')} ({deleted}) was deleted on {hosts[deleted]}, and is not recovered",
+                f"Service {which} was deleted on {hosts[deleted]}, and is not recovered",
                 "Until its archive expires, 'ramet service fork --from-deleted' there makes a fork of it if it had a"
                 " base backup there, and Barman can restore it anywhere: see docs/archive.md.",
             )

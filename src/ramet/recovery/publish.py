@@ -69,6 +69,7 @@ class PublishCatalogue:
             keys=content.keys,
             services=content.services,
             deleted=content.deleted,
+            deleted_names=content.deleted_names,
             sealed=self.key.seal(content.secrets, self.installation),
         )
 
@@ -80,5 +81,5 @@ class PublishCatalogue:
                     secrets = self.key.unseal(known.sealed, self.installation)
                 except Invalid:
                     return None
-                return Content(known.projects, known.keys, known.services, known.deleted, secrets)
+                return Content(known.projects, known.keys, known.services, known.deleted, secrets, known.deleted_names)
         return None

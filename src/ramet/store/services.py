@@ -123,10 +123,11 @@ def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
     return [(size, took) for size, took in tx.execute(query.order_by(service.c.ready_at.desc()).limit(most)).all()]
 
 
-def deleted_with_archive(tx: sa.Connection) -> list[str]:
-    """Return the ids of deleted services that had a base backup in the off-host archive, before a recovery or since."""
+def deleted_with_archive(tx: sa.Connection) -> dict[str, str]:
+    """Return id and name of each deleted service that had a base backup in the archive, before a recovery or since."""
     had = service.c.deleted_at.is_not(None) & (service.c.archive_base_at.is_not(None) | service.c.recovered)
-    return list(tx.scalars(sa.select(service.c.id).where(had).order_by(service.c.id)))
+    query = sa.select(service.c.id, service.c.name).where(had).order_by(service.c.id)
+    return {row.id: row.name for row in tx.execute(query)}
 
 
 def expect_base_backups(tx: sa.Connection, service_id: str) -> None:
