@@ -277,6 +277,18 @@ def test_a_deleted_service_is_not_brought_back_over_its_row(world: World, new: W
     assert [one.name for one in services.list_services(new.plane, world.project.id)] == ["shop"]
 
 
+def test_a_service_that_was_deleted_here_is_refused_to_any_time(world: World, new: World, lost: Content) -> None:
+    shop = lost.services[0]
+    recover(new, lost)
+    services.delete_service(new.plane, world.project.id, shop.id)
+    new.worker.run_until_idle()
+    now = utc_now()
+    for target in (None, now):
+        plan = make_plan(new.plane, [Holding(shop, "demo", now, now, 1, 1, 1)], target, new_ports=False)
+        assert [one.error.code for one in plan.refused] == ["SERVICE_DELETED"]
+        assert plan.entries == ()
+
+
 def test_a_service_that_was_deleted_after_its_recovery_is_not_recovered_again_and_its_archive_is_removed(
     world: World, new: World, lost: Content, secrets: Path
 ) -> None:

@@ -42,7 +42,7 @@ def make_plan(plane: Plane, holdings: Sequence[Holding], target: datetime | None
     entries, refused, differences = list[ServiceEntry](), list[Refused](), list[str]()
     for each in holdings:
         known = here.get(each.entry.id)
-        error = _refusal(plane, each, target) if known is None else _another_time(*known, target)
+        error = _refusal(plane, each, target) if known is None else _refusal_here(*known, target)
         if error is not None:
             refused.append(Refused(each.entry, error))
             continue
@@ -66,8 +66,15 @@ def _here(plane: Plane, service_id: str) -> tuple[Service, Operation | None] | N
         return None if found is None or is_tried_again(found) else (found, recovery_of(tx, service_id))
 
 
-def _another_time(service: Service, recovery: Operation | None, target: datetime | None) -> Error | None:
-    """Return why a service that is here already does not become what it was at another time."""
+def _refusal_here(service: Service, recovery: Operation | None, target: datetime | None) -> Error | None:
+    """Return why a service that is here already is not recovered; None when it is, or was, to that time."""
+    if service.deleted_at is not None:
+        return WrongState(
+            "SERVICE_DELETED",
+            f"Service {service.name} ({service.id}) was deleted on this host, and is not recovered any more",
+            "Until its archive expires, 'ramet service fork --from-deleted' makes a fork of it if it had a base backup"
+            " here, and Barman can restore it anywhere: see docs/archive.md.",
+        )
     reached = None if recovery is None else target_of(recovery)
     if reached == target:
         return None
