@@ -10,8 +10,10 @@ from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.archive import LocalArchive
-from ramet.errors import Unavailable
+from ramet.backends.local.off_host.exclusive import kept_in_place
+from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 
 
@@ -48,3 +50,14 @@ def test_nothing_is_sent_of_data_that_has_another_version_than_the_service(
             act()
         assert raised.value.code == ARCHIVE_BUSY
     assert archive.holdings(parent).base_backups == []
+
+
+def test_data_whose_version_cannot_be_read_fails_for_good(tmp_path: Path) -> None:
+    paths = ServicePaths(tmp_path, tmp_path / "sockets")
+    paths.data.mkdir()
+    (paths.data / "PG_VERSION").write_text("")  # as after a power failure
+    with (
+        pytest.raises(Failed, match=r"PG_VERSION of service .* names no version"),
+        kept_in_place(paths, paths.archiving_lock, 18),
+    ):
+        pytest.fail("The service is used although its version is unknown")

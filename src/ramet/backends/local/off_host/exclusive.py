@@ -7,7 +7,7 @@ from pathlib import Path
 from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 
 _WAIT_SECONDS = 1.0
 
@@ -15,7 +15,7 @@ _WAIT_SECONDS = 1.0
 @contextmanager
 def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[None]:
     """Hold a lock of a service's directory. Raises Unavailable when that is in use, or has data of another version,
-    FileNotFoundError when there is none.
+    Failed when its version cannot be read, FileNotFoundError when there is none.
     """
     with ExitStack() as stack:
         try:
@@ -23,6 +23,10 @@ def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[No
             version = int((paths.data / "PG_VERSION").read_text())
         except TimeoutError as error:
             raise Unavailable(ARCHIVE_BUSY, f"Other work uses the archive of service {paths.service_id}") from error
+        except ValueError as error:
+            raise Failed(
+                "DATA_DAMAGED", f"The file PG_VERSION of service {paths.service_id} names no version"
+            ) from error
         if version != pg_major:
             raise Unavailable(ARCHIVE_BUSY, f"Service {paths.service_id} has just been upgraded to {version}")
         yield
