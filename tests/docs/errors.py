@@ -203,7 +203,7 @@ def _literals(value: ast.expr) -> Iterator[str]:
 
 def _raised(tree: ast.Module) -> Iterator[tuple[str, str, str, str]]:
     """Yield (code, status, message, remedy) of each error that a module makes."""
-    constants = _assigned(tree.body)
+    constants = _imported(tree) | _assigned(tree.body)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     seen: set[ast.AST] = set()
     for scope in [*reversed(functions), tree]:  # an inner function first
@@ -230,6 +230,17 @@ def _made(call: ast.Call, names: Mapping[str, ast.expr]) -> Iterator[tuple[str, 
         for message in messages:
             if message.strip(f"{_GAP} "):
                 yield from ((code, status, message, remedy.strip(f"{_GAP} \n")) for remedy in remedies)
+
+
+def _imported(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the constants that a module imports from others, with their values."""
+    found: dict[str, ast.expr] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            module = _trees().get(f"{(node.module or '').removeprefix('ramet.').replace('.', '/')}.py")
+            known = {} if module is None else _assigned(module.body)
+            found |= {one.asname or one.name: known[one.name] for one in node.names if one.name in known}
+    return found
 
 
 def _assigned(nodes: "Iterator[ast.AST] | list[ast.stmt]") -> dict[str, ast.expr]:

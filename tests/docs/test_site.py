@@ -40,3 +40,7 @@ def test_the_page_of_error_codes_is_the_one_that_the_code_makes() -> None:
 def test_every_code_is_explained() -> None:
     assert len(errors.codes()) > 250
     assert errors.codes() - set(errors.entries()) == set()
+
+
+def test_a_code_whose_constant_another_module_has_is_explained() -> None:
+    assert [text for text, _ in errors.entries()["ARCHIVE_BUSY"].texts if "Other work uses the archive" in text] != []
