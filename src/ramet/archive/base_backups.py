@@ -19,6 +19,7 @@ import msgspec
 
 from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo, parse_backup_info
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
@@ -130,7 +131,7 @@ class BaseBackups:
             if key in wanted and self.bucket.size_bytes(key) is not None:  # a listing may be behind
                 continue
             what = "is missing from" if key in wanted else "has no checksum in"
-            raise Failed("ARCHIVE_INCOMPLETE", f"{key} {what} the archive {self.bucket.url}")
+            raise Failed(ARCHIVE_INCOMPLETE, f"{key} {what} the archive {self.bucket.url}")
         return found
 
     def unpack(
@@ -176,7 +177,7 @@ class BaseBackups:
         while (checksum := self._checksum(backup_id, len(found))) is not None:
             found.append(checksum)
         if not found:
-            raise Failed("ARCHIVE_INCOMPLETE", f"Base backup {backup_id} in the archive {self.bucket.url} has no parts")
+            raise Failed(ARCHIVE_INCOMPLETE, f"Base backup {backup_id} in the archive {self.bucket.url} has no parts")
         return found
 
     def _checksum(self, backup_id: str, number: int) -> Checksum | None:
@@ -207,7 +208,7 @@ class BaseBackups:
                     size_bytes += len(piece)
                     yield piece
             except FileNotFoundError as error:
-                raise Failed("ARCHIVE_INCOMPLETE", f"{key} is missing from the archive {self.bucket.url}") from error
+                raise Failed(ARCHIVE_INCOMPLETE, f"{key} is missing from the archive {self.bucket.url}") from error
 
         try:
             yield pieces()

@@ -11,6 +11,7 @@ SERVER/ramet-wal-end                             the name of the last segment th
 import re
 from datetime import UTC, datetime
 
+ARCHIVE_INCOMPLETE = "ARCHIVE_INCOMPLETE"  # the code of an error about an object that is missing
 BACKUP_ID_FORMAT = "%Y%m%dT%H%M%S"
 SEGMENT_BYTES = 16 * 1024 * 1024  # of a WAL segment
 _BACKUP_ID = re.compile(r"\d{8}T\d{6}")

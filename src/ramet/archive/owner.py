@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed, Unavailable
 
@@ -35,7 +36,7 @@ def check(bucket: Bucket, installation: str) -> None:
     """Raise Failed when an installation is not the writer of an archive: another one took it over, or it is gone."""
     owner = owner_of(bucket)
     if owner is None:
-        raise Failed("ARCHIVE_INCOMPLETE", f"The archive {bucket.url} lacks {_KEY}, which names its writer")
+        raise Failed(ARCHIVE_INCOMPLETE, f"The archive {bucket.url} lacks {_KEY}, which names its writer")
     if owner.installation != installation:
         since = f"{owner.since:%Y-%m-%d %H:%M} UTC"
         raise Failed(

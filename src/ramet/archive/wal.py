@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ramet.archive import layout
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.object_store import Bucket
 from ramet.errors import Failed
 
@@ -67,7 +68,7 @@ class WalArchive:
         """Return a WAL file as it is stored. Raises Failed when it is missing."""
         found = self.bucket.read(layout.wal_key(self.server, name))
         if found is None:
-            raise Failed("ARCHIVE_INCOMPLETE", f"The archive {self.bucket.url} lacks {name} of service {self.server}")
+            raise Failed(ARCHIVE_INCOMPLETE, f"The archive {self.bucket.url} lacks {name} of service {self.server}")
         return found
 
     def decompressed(self, name: str, stored: bytes) -> bytes:

@@ -25,6 +25,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
@@ -96,7 +97,7 @@ class Drill(Steps):
             return Done()
         if base is None:
             raise Failed(
-                "ARCHIVE_INCOMPLETE",
+                ARCHIVE_INCOMPLETE,
                 f"The off-host archive has no base backup of service {service.id} from before {rfc3339(target)}",
             )
         name = server_of(service).archive_name

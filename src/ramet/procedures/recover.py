@@ -24,6 +24,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.values import Capture, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.fork_report import CaptureFacts
@@ -67,7 +68,7 @@ class Recover(Creation):
             return Wait(1.0, str(error))
         if base is None:
             when = "" if target is None else f" from before {rfc3339(target)}"
-            raise Failed("ARCHIVE_INCOMPLETE", f"The archive has no base backup of service {work.subject}{when}")
+            raise Failed(ARCHIVE_INCOMPLETE, f"The archive has no base backup of service {work.subject}{when}")
         return Next("fetch", replace(work.state, base_backup_id=base.id))
 
     def fetch(self, work: Work[RecoverState]) -> Outcome:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.backends.kubernetes import archiving, base_backups, past, retention, stopped
@@ -108,7 +109,7 @@ class KubernetesArchive:
             try:
                 archive.download(name)
             except Failed as error:
-                if error.code != "ARCHIVE_INCOMPLETE":  # what was listed a moment ago was removed by a clean-up
+                if error.code != ARCHIVE_INCOMPLETE:  # what was listed a moment ago was removed by a clean-up
                     seen.damaged, seen.is_damaged = str(error), True
             seen.checked, read = name, read + size
             if read >= budget_bytes:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import BaseBackup, Holdings, SnapshotFacts, Source
 from ramet.backends.kubernetes import archive_manifests, names
@@ -47,7 +48,7 @@ def base_in_archive(place: Place, archived_as: str, backup_id: str) -> Base:
     at = next((n for n, one in enumerate(known) if one.backup_id == backup_id), None)
     if at is None:
         raise Failed(
-            "ARCHIVE_INCOMPLETE",
+            ARCHIVE_INCOMPLETE,
             f"The archive has no base backup {backup_id} of {archived_as}, or not any more",
             "Fork once more.",
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import BaseBackup, Holdings, Server, Source
 from ramet.backends.memory.volumes import ROW_BYTES, Memory, Row
@@ -74,7 +75,7 @@ class MemoryArchive:
             return None
         parent = source.parent
         if source.base_backup_id not in [base.id for base in self.holdings(parent).base_backups]:
-            raise Failed("ARCHIVE_INCOMPLETE", f"The archive has no base backup {source.base_backup_id}")
+            raise Failed(ARCHIVE_INCOMPLETE, f"The archive has no base backup {source.base_backup_id}")
         rows = self.rows[parent.archive_name]
         self.memory.fetched[child.service_id] = rows
         return f"{len(rows) * ROW_BYTES / 1e6:.1f} MB from the off-host archive"

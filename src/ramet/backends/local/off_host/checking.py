@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ramet.archive import layout
 from ramet.archive.base_backups import BaseBackups, Checksum
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.paths import ServicePaths
@@ -102,7 +103,7 @@ def _unless_removed(backups: BaseBackups, backup_id: str) -> Iterator[None]:
     try:
         yield
     except Failed as error:
-        if error.code != "ARCHIVE_INCOMPLETE" or backups.find(backup_id) is not None:
+        if error.code != ARCHIVE_INCOMPLETE or backups.find(backup_id) is not None:
             raise
 
 
@@ -115,7 +116,7 @@ def _wal_checks(paths: ServicePaths, wal: WalArchive) -> Iterator[_Check]:
             try:
                 digest = hashlib.sha256(wal.download(name)).hexdigest()
             except Failed as error:
-                if error.code == "ARCHIVE_INCOMPLETE" and name not in sent_digests(paths):
+                if error.code == ARCHIVE_INCOMPLETE and name not in sent_digests(paths):
                     return  # no base backup needs it, and it was removed after the list was read
                 raise
             if digests.get(name, digest) != digest:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups, Checksum
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.archive.object_store import Bucket
 from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import SnapshotFacts, Source
@@ -104,7 +105,7 @@ class Download:
         info = backups.find(self._backup_id)
         if info is None:
             raise Failed(
-                "ARCHIVE_INCOMPLETE",
+                ARCHIVE_INCOMPLETE,
                 f"The archive {self.bucket.url} has no base backup {self._backup_id} of service {self._parent}",
                 "It may have expired. Choose a later time.",
             )
@@ -175,7 +176,7 @@ class Download:
         if wal.end is not None and last.timeline == wal.end.timeline and last < wal.end:
             missing = Segment(last.timeline, last.number + 1)
             message = f"The archive {self.bucket.url} has lost WAL segment {missing.name} of service {self._parent}"
-            self._end_before(missing, base, Failed("ARCHIVE_INCOMPLETE", message))
+            self._end_before(missing, base, Failed(ARCHIVE_INCOMPLETE, message))
 
     def _end_before(self, damaged: Segment, base: Base, error: Failed) -> None:
         """End the download before a damaged segment. Raises Failed when the WAL before it does not reach the target."""

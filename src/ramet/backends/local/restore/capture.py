@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
@@ -129,7 +130,7 @@ class Capturing:
         made = self._roll_forward(source, place.parent, down=True, extent=extent).into(data)
         if target is not None and state.is_superseded and TO_THE_END in made.facts:
             raise Failed(
-                "ARCHIVE_INCOMPLETE",
+                ARCHIVE_INCOMPLETE,
                 f"The archive {state.url} does not say what service {source.parent.service_id} held"
                 f" at {rfc3339(target)}: its WAL ends before that, and begins again later",
                 "Choose an earlier or a later time.",
