@@ -224,7 +224,11 @@ def test_entries_that_are_missing_at_the_end_show_by_the_file_beside_the_store(w
     assert "another one" in verify(entries, KEY, [Anchor(2, "0" * 64)]).problems[0]
 
 
-def test_after_old_entries_are_removed_the_rest_can_still_be_verified(world: World) -> None:
+@pytest.mark.parametrize(("at_once", "batches"), [(500, 1), (2, 2)])
+def test_after_old_entries_are_removed_the_rest_can_still_be_verified(
+    world: World, monkeypatch: pytest.MonkeyPatch, at_once: int, batches: int
+) -> None:
+    monkeypatch.setattr("ramet.store.batches._AT_ONCE", at_once)
     for _ in range(3):
         world.create()
     world.advance(timedelta(days=30))
@@ -233,7 +237,7 @@ def test_after_old_entries_are_removed_the_rest_can_still_be_verified(world: Wor
     assert remove_old_entries(world.store, recorder, world.clock(), timedelta(days=7)) == 3
     assert remove_old_entries(world.store, recorder, world.clock(), timedelta(days=7)) == 0
     entries = _entries(world)
-    assert [one.verb for one in entries] == ["createService", REMOVAL]
+    assert [one.verb for one in entries] == ["createService", *[REMOVAL] * batches]
     assert verify(entries, KEY).problems == []
     world.create()
     assert verify(_entries(world)[1:], KEY).problems != []

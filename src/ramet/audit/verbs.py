@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import sqlalchemy as sa
+
 from ramet.acting import Act, Actor
 from ramet.audit.recorder import AuditRecorder
 from ramet.control.plane import Plane
@@ -10,9 +12,8 @@ from ramet.model.audit import REMOVAL, Entry, EntryFilter
 from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
 from ramet.model.timestamps import parse_timestamp
 from ramet.store import audit
+from ramet.store.batches import remove_in_batches
 from ramet.store.database import Store
-
-_REMOVED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,17 @@ def list_audit(
 
 
 def remove_old_entries(store: Store, recorder: AuditRecorder, now: datetime, kept: timedelta) -> int:
-    """Remove some of the entries that are older than `kept`, and return how many; an entry says which ones.
+    """Remove entries that are older than `kept`, and return how many; for each batch an entry says which ones.
 
     The chain can still be verified: its first entry must follow the link that the newest such entry names.
     """
-    with store.write() as tx:
-        last = audit.last_before(tx, now - kept, _REMOVED_AT_ONCE)
+
+    def remove(tx: sa.Connection, most: int) -> int:
+        last = audit.last_before(tx, now - kept, most)
         if last is None:
             return 0
         fields = {"until": last.sequence, "link": last.link}
         recorder.append_note(tx, Act(Actor("ramet", "duty audit"), "duty", verb=REMOVAL, fields=fields))
         return audit.remove_until(tx, last.sequence)
+
+    return remove_in_batches(store, remove)
