@@ -6,6 +6,7 @@ from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.endpoints import DATABASE
 from ramet.imports.findings import Effect, Finding, in_order, refused
 from ramet.imports.report import room, shown_names
+from ramet.model.service_type import ServiceType
 
 # The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3
@@ -15,6 +16,7 @@ _UNKNOWN = "unknown"
 _MAINTENANCE_DATABASE = "postgres"
 _REFRESH = "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION."
 _ALWAYS_REPLAYED = ("off", "on", "pglz")
+_TIMESCALEDB = "timescaledb"
 
 
 def judge(
@@ -35,6 +37,11 @@ def judge(
         *_notes(facts, host),
     ]
     return in_order(found)
+
+
+def type_of_standby(facts: UpstreamFacts, asked: ServiceType) -> ServiceType:
+    """Return the type of a standby. A server without the library of TimescaleDB does not return compressed rows."""
+    return ServiceType.TIMESERIESDB if _TIMESCALEDB in facts.extensions else asked
 
 
 def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Iterator[Finding]:
@@ -132,7 +139,7 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
         yield refused(
             "extensions",
             f"PostgreSQL {facts.major} here does not have {shown_names(host.missing_extensions)}",
-            "Install them on the host of Ramet, or drop them in the source.",
+            "Install them on the host of Ramet, or drop them in the source, also from shared_preload_libraries.",
         )
     if facts.databases and facts.databases[0] == _MAINTENANCE_DATABASE:
         yield refused(
@@ -199,6 +206,8 @@ def _notes(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             " warns of it when a session begins",
             _REFRESH,
         )
+    if _TIMESCALEDB in facts.extensions:
+        yield Finding(Effect.NOTED, "service_type", "the source has TimescaleDB, so the service is a TIMESERIESDB")
     if len(facts.databases) > 1:
         yield Finding(Effect.NOTED, "databases", f"all of the source are copied: {shown_names(facts.databases)}")
     yield Finding(

@@ -18,7 +18,7 @@ from ramet.control.slots import examining
 from ramet.endpoints import DATABASE
 from ramet.errors import Invalid, WrongState
 from ramet.followers.logical import plan_logical
-from ramet.followers.report import judge
+from ramet.followers.report import judge, type_of_standby
 from ramet.ids import new_id
 from ramet.imports.findings import refuse
 from ramet.imports.source_url import parse_source
@@ -82,7 +82,9 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot, pg_major=request.create.pg_major)
     if host.has_version:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
-    return FollowPlan(source, facts, findings, replace(wanted, upstream=_upstream(source, facts, request)))
+    service_type = type_of_standby(facts, wanted.service_type)
+    wanted = replace(wanted, service_type=service_type, upstream=_upstream(source, facts, request))
+    return FollowPlan(source, facts, findings, wanted)
 
 
 def follow_service(

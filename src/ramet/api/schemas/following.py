@@ -18,7 +18,11 @@ FollowedMajor = Annotated[
     ),
 ]
 FollowedType = Annotated[
-    ServiceType, Meta(description="One of POSTGRES, TIMESERIESDB, VECTOR: the type of the source; POSTGRES by default.")
+    ServiceType,
+    Meta(
+        description="One of POSTGRES, TIMESERIESDB, VECTOR: the type of the source; POSTGRES by default. With PHYSICAL"
+        " it is TIMESERIESDB where the source has TimescaleDB."
+    ),
 ]
 Slot = Annotated[
     str,

@@ -16,7 +16,8 @@ class UpstreamFacts:
 
     `machine` is the architecture, such as x86_64. `bootstrap_role` is the superuser that initdb made.
     `settings` are those of PostgreSQL by name; one that the role may not see is missing. `extensions` are those of the
-    database that the address names. `reserved_roles` exist there and are needed here.
+    database that the address names, and timescaledb where the server has loaded it: another database may have it.
+    `reserved_roles` exist there and are needed here.
     `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale, and
     `icu_version` that of ICU, where that provides it. `slots` are the physical replication slots there, and
     `free_slots` is how many more it allows.

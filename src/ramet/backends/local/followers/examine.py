@@ -45,7 +45,11 @@ _SLOTS = "SELECT slot_name::text FROM pg_replication_slots WHERE slot_type = 'ph
 _FREE_SLOTS = """
 SELECT current_setting('max_replication_slots')::int - count(*)::int FROM pg_replication_slots
 """
-_EXTENSIONS = "SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
+# A server that has loaded TimescaleDB has its settings in each database, also in those without the extension.
+_EXTENSIONS = """
+SELECT extname::text FROM pg_extension WHERE extname <> 'plpgsql'
+UNION SELECT 'timescaledb' FROM pg_settings WHERE name = 'timescaledb.max_background_workers' ORDER BY 1
+"""
 # No superuser of a source may log in here, and the admin has to.
 _RESERVED = """
 SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) AND oid <> 10 OR rolname = %s AND rolsuper ORDER BY 1
