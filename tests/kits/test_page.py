@@ -116,7 +116,7 @@ def _a_pull_request_has_a_comment(admin: Client, folder: Path) -> None:
     assert key.secret_key not in runner.log
     runner.use("delete", keys)
     environ = {_VARIABLES[name]: value for name, value in keys.items()}
-    environ |= {"RAMET_SERVICE": "shop", "RAMET_FORK": "mr-8"}
+    environ |= {"RAMET_SERVICE": "shop", "RAMET_FORK": "mr-8", "RAMET_LOGIN_FOR": "6h"}
     for job in ("ramet-fork", ".ramet-database", "ramet-delete"):
         runner.run(gitlab_script(job), environ)
 

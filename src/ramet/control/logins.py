@@ -50,7 +50,7 @@ def create_login(
         if status_of(service) is not Status.READY:
             raise wrong_state(service, "createLogin", (Status.READY,))
         caller = present_key(tx, caller, plane.clock())
-        _check_number(plane, tx, caller)
+        _check_number(plane, tx, caller, service.id)
         login = _login_of(plane, caller, service.id, ttl_seconds, read_only=read_only)
         logins.insert_login(tx, login)
     password = new_password()
@@ -120,10 +120,12 @@ def _login_of(plane: Plane, caller: ApiKey, service_id: str, ttl_seconds: int, *
     return Login(role, service_id, caller.public_key, read_only or caller.role is Role.VIEWER, now, ends_at)
 
 
-def _check_number(plane: Plane, tx: sa.Connection, caller: ApiKey) -> None:
-    now = plane.clock()
-    own = [one for one in logins.list_logins(tx) if one.public_key == caller.public_key and now < one.expires_at]
+def _check_number(plane: Plane, tx: sa.Connection, caller: ApiKey, service_id: str) -> None:
+    now, known = plane.clock(), logins.list_logins(tx, service_id)
+    own = [one for one in known if one.public_key == caller.public_key and now < one.expires_at]
     if len(own) >= MOST_OF_KEY:
         raise Exhausted(
-            "TOO_MANY_LOGINS", f"Key {caller.public_key} has {MOST_OF_KEY} logins, the maximum", "Wait until one ends."
+            "TOO_MANY_LOGINS",
+            f"Key {caller.public_key} has {MOST_OF_KEY} logins in service {service_id}, the maximum",
+            f"Wait until one ends, or end one: ramet db logins {service_id} --revoke ROLE.",
         )

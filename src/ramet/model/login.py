@@ -9,7 +9,7 @@ from ramet.errors import Invalid
 LEAST_SECONDS = 60
 MOST_SECONDS = 12 * 3600
 USUAL_SECONDS = 3600
-MOST_OF_KEY = 20
+MOST_OF_KEY = 20  # in one service
 
 
 class Login(Struct, frozen=True):

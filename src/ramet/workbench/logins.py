@@ -18,7 +18,7 @@ from ramet.model.service import Service
 
 _SECONDS = 900
 _RENEWED_BEFORE = timedelta(seconds=360)  # the longest statement ends before its login does
-_MOST_OF_KEY = 6  # of the 20 that it may have
+_MOST_OF_KEY = 6  # of the 20 that it may have in each service
 
 
 def may_write(key: ApiKey) -> bool:
