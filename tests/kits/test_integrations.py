@@ -95,16 +95,35 @@ def test_a_pull_request_has_one_fork_until_it_is_closed(terminal: Terminal, worl
         assert terminal.ramet("service", "get", fork.service_id).code == 6
 
 
+def _given(world: World, service: str) -> dict[str, str]:
+    return {
+        "service": service,
+        "base-url": world.base_url,
+        "project-id": world.project.id,
+        "public-key": world.public_key,
+        "secret-key": world.secret.reveal(),
+    }
+
+
+def test_the_password_of_a_fork_is_neither_saved_nor_shown(world: World, tmp_path: Path) -> None:
+    with world.client() as client:
+        parent = client.wait_ready(client.create_service("open").service_id)
+    homes = (tmp_path / "home", Path("/proc"))  # nobody can write into the second one
+    homes[0].mkdir()
+    given = _given(world, parent.service_id)
+    variables = {f"RAMET_{name.replace('-', '_').upper()}": value for name, value in given.items()}
+    for number, home in enumerate(homes):
+        runner = GitHubRunner(tmp_path, number, environ={"HOME": str(home)})
+        runner.use("fork", given)
+        runner.run(gitlab_script("ramet-fork"), variables | {"RAMET_FORK": f"mr-{number}"})
+        assert "password" not in runner.log
+    assert [file for file in homes[0].rglob("*") if "pass" in file.name] == []
+
+
 def test_repositories_that_share_a_key_have_forks_of_their_own(world: World, tmp_path: Path) -> None:
     with world.client() as client:
         parent = client.wait_ready(client.create_service("shared").service_id)
-        given = {
-            "service": parent.service_id,
-            "base-url": world.base_url,
-            "project-id": world.project.id,
-            "public-key": world.public_key,
-            "secret-key": world.secret.reveal(),
-        }
+        given = _given(world, parent.service_id)
         jobs = [GitHubRunner(tmp_path, 7, *one) for one in (("web", 1), ("web", 2), ("api", 3))]
         made = [job.use("fork", given)["service-id"] for job in jobs]
         assert len(set(made)) == len(made)
