@@ -14,6 +14,7 @@ from ramet.client import Client
 from ramet.endpoints import DATABASE
 from ramet.kits.changes import _schema_of
 from ramet.model.passwords import new_password
+from ramet.model.status import Status
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 
 
@@ -29,7 +30,8 @@ def test_a_schema_is_read_where_the_service_is(source: Source, monkeypatch: pyte
     login = SimpleNamespace(password=PASSWORD.reveal(), role=OWNER)
     client = cast(Client, SimpleNamespace(create_login=lambda *_, **__: login))
     endpoint = Endpoint("localhost", source.own_port)
-    service = cast(Service, SimpleNamespace(service_id="x", name="shop", endpoint=endpoint))
+    awake = {"status": Status.READY, "metadata": SimpleNamespace(sleeping=False)}
+    service = cast(Service, SimpleNamespace(service_id="x", name="shop", endpoint=endpoint, **awake))
     assert "schema public" in _schema_of(client, service)
 
 

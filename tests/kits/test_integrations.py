@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.waiting import eventually
+from ramet.control.sleep import submit_sleep
 from ramet.model.labels import LONGEST_VALUE
 from ramet.model.names import NAME_LIMIT
 from ramet.model.rights import Role
@@ -118,6 +120,19 @@ def test_the_password_of_a_fork_is_neither_saved_nor_shown(world: World, tmp_pat
         runner.run(gitlab_script("ramet-fork"), variables | {"RAMET_FORK": f"mr-{number}"})
         assert "password" not in runner.log
     assert [file for file in homes[0].rglob("*") if "pass" in file.name] == []
+
+
+def test_a_fork_that_fell_asleep_is_woken_for_the_next_job(world: World, tmp_path: Path) -> None:
+    world.runtime.projects.change_limits(world.project.id, {"fork_sleep_after_seconds": 900})
+    with world.client() as client:
+        parent = client.wait_ready(client.create_service("parent").service_id)
+        key = client.create_key("ci", Role.FORKER, parents=[parent.service_id])
+        given = _given(world, parent.service_id) | {"public-key": key.public_key, "secret-key": key.secret_key}
+        fork = GitHubRunner(tmp_path, 43).use("fork", given)["service-id"]
+        assert submit_sleep(world.runtime.plane, fork)
+        eventually(lambda: client.get_service(fork).metadata.sleeping)
+        assert GitHubRunner(tmp_path, 43).use("fork", given)["service-id"] == fork
+        assert not client.get_service(fork).metadata.sleeping
 
 
 def test_repositories_that_share_a_key_have_forks_of_their_own(world: World, tmp_path: Path) -> None:

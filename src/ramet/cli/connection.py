@@ -1,14 +1,19 @@
 """Connection strings of services: with TLS, except on loopback if the server was built without it.
 
-And the environment of programs that are to connect there, and nowhere else.
+And logins in them, and the environment of programs that are to connect there, and nowhere else.
 """
 
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ramet.api.schemas.logins import LoginWithPassword
+from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
+from ramet.client import ApiError, Client
 from ramet.endpoints import ADMIN, DATABASE, connection_uri, is_loopback
+from ramet.model.login import USUAL_SECONDS
+from ramet.model.status import Status
 
 if TYPE_CHECKING:
     import psycopg
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 # 32.17).
 LEADS_ELSEWHERE = ("PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR")
 _PASSWORDS = ("PGPASSFILE", "PGPASSWORD")
+# Another one wakes it, or the key may not: it can connect, and the refusal of the login says so.
+_NOT_WOKEN = ("INVALID_STATE", "FORBIDDEN")
 
 
 def connection_string(
@@ -25,6 +32,21 @@ def connection_string(
     """Return the URI for psql and drivers, with the password if there is one."""
     tls = speaks_tls(endpoint)
     return connection_uri(endpoint.host, endpoint.port, role=role, password=password, tls=tls, database=database)
+
+
+def log_in(
+    client: Client, service: Service, seconds: int = USUAL_SECONDS, *, read_only: bool = False
+) -> LoginWithPassword:
+    """Make a login of the key in a service; one that is asleep is woken first."""
+    if service.metadata.sleeping:
+        try:
+            client.start_service(service.service_id)
+        except ApiError as error:
+            if error.code not in _NOT_WOKEN:
+                raise
+    if service.metadata.sleeping or service.status is Status.RESUMING:
+        client.wait_ready(service.service_id)
+    return client.create_login(service.service_id, seconds, read_only=read_only)
 
 
 def connect(uri: str, **options: Any) -> "psycopg.Connection":

@@ -9,7 +9,7 @@ import click
 import psycopg
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connect, connection_string
+from ramet.cli.connection import connect, connection_string, log_in
 from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import service_command
 from ramet.cli.ui.output import say
@@ -59,7 +59,7 @@ def show_changes(client: Client, service: Service, markdown: bool) -> None:
 
 
 def _schema_of(client: Client, service: Service) -> list[str]:
-    made = client.create_login(service.service_id, LEAST_SECONDS, read_only=True)
+    made = log_in(client, service, LEAST_SECONDS, read_only=True)
     try:
         uri = connection_string(service.endpoint, made.password, made.role)
         with closing(connect(uri, connect_timeout=30)) as session:

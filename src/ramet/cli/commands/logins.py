@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connection_string, log_in
 from ramet.cli.ui.durations import Duration, local_time
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
@@ -22,7 +22,7 @@ def login(client: Client, service: Service, seconds: float, read_only: bool, out
     """Make a login of your own in a service, and print its connection string.
 
     With the key of a viewer it can only read; others have the rights of tsdbadmin, which owns what they create.
-    It ends by itself, or when the key is revoked. Forks do not have it.
+    It ends by itself, or when the key is revoked. Forks do not have it. A service that is asleep is woken.
 
     \b
     Examples:
@@ -30,7 +30,7 @@ def login(client: Client, service: Service, seconds: float, read_only: bool, out
       ramet db login shop --for 8h
       ramet db login shop --read-only
     """
-    made = client.create_login(service.service_id, round(seconds), read_only=read_only)
+    made = log_in(client, service, round(seconds), read_only=read_only)
     uri = connection_string(service.endpoint, made.password, made.role)
     print_result({**msgspec.to_builtins(made), "uri": uri}, output, lambda: click.echo(uri))
     say(f"{'Read-only until' if made.read_only else 'Until'} {local_time(made.expires_at)}.", "dim")

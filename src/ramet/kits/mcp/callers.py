@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connection_string, log_in
 from ramet.client import Client
 from ramet.errors import Exhausted, Unauthorized
 from ramet.model.rights import Role
@@ -64,7 +64,7 @@ class Caller:
             uri, until = self._logins.get(key, ("", now))
             if until - _RENEWED_BEFORE > now:
                 return uri
-        made = self.client.create_login(service.service_id, LOGIN_SECONDS, read_only=read_only)
+        made = log_in(self.client, service, LOGIN_SECONDS, read_only=read_only)
         uri = connection_string(service.endpoint, made.password, made.role)
         with self._lock:
             self._logins[key] = (uri, made.expires_at)

@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from ramet.cli.commands.restore_points import ChosenPoint
-from ramet.cli.connection import connection_string
+from ramet.cli.connection import connection_string, log_in
 from ramet.cli.ui.durations import absolute_time
 from ramet.cli.ui.options import find_parent, find_service
 from ramet.cli.user_files.passwords import forget_password, save_password
@@ -205,7 +205,7 @@ class Tools:
         found = find_service(caller.client, service)
         if not with_password:
             return {"uri": connection_string(found.endpoint)}
-        made = caller.client.create_login(found.service_id, read_only=not is_own_fork(caller, found))
+        made = log_in(caller.client, found, read_only=not is_own_fork(caller, found))
         uri = connection_string(found.endpoint, made.password, made.role)
         return {"uri": uri, "read_only": made.read_only, "expires_at": _plain(made)["expires_at"]}
 
