@@ -13,6 +13,7 @@ from ramet.control.plane import utc_now
 from ramet.errors import Invalid, Unavailable
 from ramet.model.keys import KeyLimits
 from ramet.model.metrics import SERIES
+from ramet.model.procedures import ProcedureName
 from ramet.model.rights import Role
 from ramet.monitoring.scrape import Access, Asker
 from ramet.monitoring.service_collector import MEANINGS
@@ -48,6 +49,13 @@ def test_a_fork_is_timed_by_its_parts(monitored: Monitored) -> None:
     assert parts == {"capture", "recover", "boot", "secure", "publish"}
     ended = {(s.labels["procedure"], s.labels["outcome"]) for s in _samples(text, "ramet_operation_seconds_count")}
     assert {("fork", "succeeded"), ("create", "succeeded")} <= ended
+
+
+def test_each_procedure_has_its_failures_before_the_first_one(monitored: Monitored) -> None:
+    """An alert on the increase of a series does not see the failure that the series begins with."""
+    found = _samples(monitored.everything(), "ramet_operation_seconds_count")
+    failed = {s.labels["procedure"]: s.value for s in found if s.labels["outcome"] == "failed"}
+    assert failed == dict.fromkeys(ProcedureName, 0.0)
 
 
 def test_a_service_has_what_was_measured_last(monitored: Monitored) -> None:

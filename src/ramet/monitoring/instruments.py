@@ -58,6 +58,8 @@ class Instruments:
             ("procedure", "outcome"),
             _STEP_BUCKETS,
         )
+        for procedure in ProcedureName:  # `increase` does not see the first failure of a series that begins with it
+            self._operations.labels(procedure, _ENDED[OperationStatus.FAILED])
         self._fork_parts = self._histogram(
             "ramet_fork_part_seconds",
             "Seconds that each step of a fork took, by what was forked",
