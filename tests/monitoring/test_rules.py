@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from ramet.model.metrics import SERIES
 from tests.monitoring.conftest import Monitored
 
 _FOLDER = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -57,6 +58,24 @@ def _names_in(node: Any) -> Iterator[str]:
         yield from _names_in(node.expr)
 
 
+def _kept_by(aggregate: Any) -> list[str]:
+    return [] if aggregate.modifier is None else list(aggregate.modifier.labels)
+
+
+def _sums_in(node: Any) -> Iterator[Any]:
+    """Yield what is summed over all processes in a parsed expression."""
+    if isinstance(node, promql_parser.BinaryExpr):
+        yield from _sums_in(node.lhs)
+        yield from _sums_in(node.rhs)
+    elif isinstance(node, promql_parser.Call):
+        for argument in node.args:
+            yield from _sums_in(argument)
+    elif hasattr(node, "expr"):
+        if str(getattr(node, "op", "")) == "sum" and "instance" not in _kept_by(node):
+            yield node.expr
+        yield from _sums_in(node.expr)
+
+
 def test_every_metric_that_is_named_is_in_a_scrape(monitored: Monitored) -> None:
     families = list(text_string_to_metric_families(monitored.everything()))
     there = {sample.name for family in families for sample in family.samples}
@@ -64,6 +83,13 @@ def test_every_metric_that_is_named_is_in_a_scrape(monitored: Monitored) -> None
     named = {name for each in _expressions() for name in _names_in(promql_parser.parse(each))}
     assert len(named) > 30
     assert not sorted(named - there - recorded - _NOT_OURS)
+
+
+@pytest.mark.parametrize("expression", _expressions())
+def test_a_sum_over_a_service_counts_it_once_whatever_number_of_processes_report_it(expression: str) -> None:
+    for inner in _sums_in(promql_parser.parse(expression)):
+        reported = any(name in SERIES or name.startswith("ramet_service_") for name in _names_in(inner))
+        assert not reported or (str(getattr(inner, "op", "")) == "max" and "instance" not in _kept_by(inner))
 
 
 def test_an_unknown_metric_would_be_found() -> None:
