@@ -17,7 +17,7 @@ from ramet.backends.local.server.parameters import without_module
 from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import foreign
 from ramet.backends.local.wal.control_file import read_standby_settings
-from ramet.machine.installation import Installation, Installations, extension_of
+from ramet.machine.installation import Installation, Installations
 from ramet.model.service_type import ServiceType
 
 
@@ -59,9 +59,12 @@ class ConfigFiles:
         )
 
     def preload_of(self, service_type: ServiceType, installation: Installation) -> tuple[str, ...]:
-        """Return the libraries that servers of a type load at their start, as far as an installation has them."""
-        wanted = [extension_of(service_type)] if service_type is ServiceType.TIMESERIESDB else []
-        return tuple(name for name in (*wanted, "pg_stat_statements") if name and installation.has_library(name))
+        """Return the libraries that servers of a type load at their start.
+
+        Without that of TimescaleDB a server would not return compressed rows: where it is missing, none starts.
+        """
+        needed = ("timescaledb",) if service_type is ServiceType.TIMESERIESDB else ()
+        return needed + tuple(name for name in ("pg_stat_statements",) if installation.has_library(name))
 
     def extensions(self, server: Server) -> tuple[str, ...]:
         """Return the extensions that a new service gets."""

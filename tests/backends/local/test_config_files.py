@@ -1,0 +1,34 @@
+"""What the configuration files of servers depend on besides the service: the installation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramet.backends.local.host.paths import layout_of
+from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.server.config_files import ConfigFiles
+from ramet.errors import Failed
+from ramet.model.service_type import ServiceType
+from tests.backends.local import hosts
+from tests.servers import installations
+
+
+def test_the_library_of_timescaledb_is_never_left_out(tmp_path: Path) -> None:
+    files = ConfigFiles(layout_of(tmp_path, tmp_path), server_account(), installations())
+    without = replace(installations().default, lib=tmp_path)
+    assert files.preload_of(ServiceType.TIMESERIESDB, without) == ("timescaledb",)
+    assert files.preload_of(ServiceType.VECTOR, without) == files.preload_of(ServiceType.POSTGRES, without) == ()
+    (tmp_path / "pg_stat_statements.so").touch()
+    assert files.preload_of(ServiceType.TIMESERIESDB, without) == ("timescaledb", "pg_stat_statements")
+    assert files.preload_of(ServiceType.POSTGRES, without) == ("pg_stat_statements",)
+
+
+def test_a_server_that_needs_timescaledb_does_not_start_without_it() -> None:
+    if installations().default.has_library("timescaledb"):
+        pytest.skip("TimescaleDB is installed")
+    with hosts.make_servers() as instances:
+        server = hosts.new_server(instances, service_type=ServiceType.TIMESERIESDB)
+        with pytest.raises(Failed) as failed:
+            hosts.boot(instances, server)
+        assert 'could not access file "timescaledb"' in failed.value.details
