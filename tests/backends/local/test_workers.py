@@ -6,6 +6,7 @@ import pytest
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.process import postgres
 from ramet.backends.local.server import configuration
 from ramet.backends.local.sql import connections
 from ramet.model.passwords import new_password, scram_verifier
@@ -36,6 +37,15 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_neutralized(
         assert int(str(setting(backend, server, name))) > 0
     assert setting(backend, server, "listen_addresses") == "localhost"
     assert forks.rows_of(backend, server) == []
+
+
+def test_a_crashed_server_that_is_started_to_be_stopped_has_no_workers(backend: LocalBackend, parent: Server) -> None:
+    """It may be the copy of an upgrade that is tried, which is not neutralized yet."""
+    server, seen = forks.fork(backend, parent).server, list[object]()
+    backend.servers.secure(server, is_new=False, neutralize=False)
+    assert postgres.kill(forks.paths_of(backend, server), 10)
+    backend.servers.halt(server, lambda: seen.append(setting(backend, server, "max_logical_replication_workers")))
+    assert seen == ["0"]
 
 
 def test_a_fork_without_such_workers_is_not_started_again(backend: LocalBackend, parent: Server) -> None:

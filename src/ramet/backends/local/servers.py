@@ -144,7 +144,7 @@ class LocalServers:
         paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self._check_volume(server)
-            self.instances.boot(server)
+            self.instances.boot(server, first_boot())  # it may be a copy that is not secured, and only stops
         if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self._turn_away(server)

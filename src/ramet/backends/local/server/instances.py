@@ -229,9 +229,9 @@ class Instances:
         self.await_end(server)
         self.boot(server)
 
-    def boot(self, server: Server) -> None:
+    def boot(self, server: Server, overrides: Mapping[str, str] | None = None) -> None:
         """Start the server closed to clients, and return when it is ready. Raises Unavailable as `restart` does."""
-        self.start(server)
+        self.start(server, overrides=overrides)
         self._await(server, lambda: self.await_ready(server, _LOOK_SECONDS).ready)
 
     def await_end(self, server: Server) -> None:
