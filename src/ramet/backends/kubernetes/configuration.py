@@ -78,6 +78,8 @@ def parameters(server: Server, *, first: bool, traits: Traits = _PLAIN) -> dict[
         "wal_level": server.wal_level.value,
         "work_mem": f"{4 if memory_mb is None else max(4, memory_mb // 4 // connections)}MB",
     }
+    if server.service_type is ServiceType.TIMESERIESDB:
+        found["timescaledb.telemetry_level"] = "off"
     if first:
         found["max_logical_replication_workers"] = "0"
         if server.service_type is ServiceType.TIMESERIESDB:
