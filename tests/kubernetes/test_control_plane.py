@@ -239,11 +239,11 @@ def test_the_manifests_are_what_the_chart_makes() -> None:
     published = helm("template", "ramet", str(_CHART), *version, "--set", "ingress.host=ramet.example")
     assert "Ingress" in [one["kind"] for one in yaml.safe_load_all(published)]
     with NamedTemporaryFile("w", suffix=".yaml") as values:  # as numbers of a file, which --set does not make
-        values.write("settings: {RAMET_A: 10000000, RAMET_B: 0.5, RAMET_C: true}")
+        values.write("settings: {RAMET_A: 10000000, RAMET_B: 0.5, RAMET_C: on, RAMET_D: off}")
         values.flush()
         made = helm("template", "ramet", str(_CHART), *version, "--values", values.name)
     (settings,) = (one["data"] for one in yaml.safe_load_all(made) if one["kind"] == "ConfigMap")
-    assert [settings[f"RAMET_{one}"] for one in "ABC"] == ["10000000", "0.5", "true"]
+    assert [settings[f"RAMET_{one}"] for one in "ABCD"] == ["10000000", "0.5", "on", "off"]
     for wrong, said in (
         ("services.namespace=", "services.namespace must name a namespace"),
         ("settings.RAMET_KUBERNETES_NAMESPACE=other", "set services.namespace instead"),
