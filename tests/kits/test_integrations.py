@@ -18,6 +18,7 @@ from tests.cli.world import World
 from tests.kits.runners import ROOT, GitHubRunner, action, gitlab_script, resolved
 
 _ACTIONS = ("fork", "report", "delete")
+_NUMBER = "github.event.pull_request.number"
 
 
 def _steps(name: str) -> list[dict[str, Any]]:
@@ -37,7 +38,7 @@ def test_no_other_action_is_used(name: str) -> None:
     assert [step for step in _steps(name) if "uses" in step] == []
 
 
-@pytest.mark.parametrize("name", ["fork", "delete"])
+@pytest.mark.parametrize("name", _ACTIONS)
 def test_an_action_installs_the_commit_that_it_is_of(name: str, tmp_path: Path) -> None:
     """No package of the name is on PyPI: whoever registered it would run code in jobs that have the key."""
     assert action(name)["inputs"]["package"]["default"] == ""
@@ -133,6 +134,16 @@ def test_a_fork_that_fell_asleep_is_woken_for_the_next_job(world: World, tmp_pat
         eventually(lambda: client.get_service(fork).metadata.sleeping)
         assert GitHubRunner(tmp_path, 43).use("fork", given)["service-id"] == fork
         assert not client.get_service(fork).metadata.sleeping
+
+
+def test_branches_without_a_pull_request_do_not_share_a_fork(world: World, tmp_path: Path) -> None:
+    runner = GitHubRunner(tmp_path, 0)
+    name = resolved(action("fork")["inputs"]["name"]["default"], {**runner.context, _NUMBER: ""})
+    with pytest.raises(AssertionError):
+        runner.use("fork", _given(world, "shop") | {"name": name})
+    assert "the input name must name the fork" in runner.log
+    with world.client() as client:
+        assert name not in [one.name for one in client.list_services()]
 
 
 def test_repositories_that_share_a_key_have_forks_of_their_own(world: World, tmp_path: Path) -> None:
