@@ -6,7 +6,10 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from litestar._parsers import parse_url_encoded_form_data
 
+from harness.waiting import eventually
+from ramet.api.parsed_heads import KEPT_PARSERS
 from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.control import services
@@ -55,6 +58,38 @@ def test_a_browser_that_disconnects_while_it_signs_in_is_no_fault(
 ) -> None:
     assert status_of_disconnected(visitor.world.runtime.http(), path, {}) == 400
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+def test_no_form_is_kept_in_memory(visitor: Visitor) -> None:
+    parse_url_encoded_form_data.cache_clear()
+    assert visitor.sign_in().status_code == 200
+    assert parse_url_encoded_form_data.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/link"])
+def test_a_form_with_too_many_fields_is_refused(visitor: Visitor, path: str) -> None:
+    fields = {f"field{number}": "" for number in range(200)}
+    assert visitor.client.post(path, data=fields).status_code == 401
+    refused = visitor.client.post(path, data={**fields, "one more": ""})
+    assert refused.status_code == 400
+    assert "more than 200 fields" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("path", "cookie"),
+    [
+        (f"/console/sign-in?{'a&' * 2048}", "a=b"),
+        (f"/console/?{'a&' * 2048}", "a=b"),
+        (f"/console/enter/{'a' * 4096}", "a=b"),
+        ("/console/", "a=b; " * 1024 + "a=b"),
+    ],
+    ids=["query", "parameters", "path", "cookies"],
+)
+def test_what_was_parsed_of_a_long_head_is_not_kept(visitor: Visitor, path: str, cookie: str) -> None:
+    for parser in KEPT_PARSERS:
+        parser.cache_clear()
+    visitor.client.get(path, headers={"Cookie": cookie})
+    eventually(lambda: [parser.cache_info().currsize for parser in KEPT_PARSERS] == [0] * len(KEPT_PARSERS))
 
 
 def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Visitor) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Litestar
 from litestar.types import Message, Send
 
+from ramet.api.parsed_heads import forget_long_head
 from ramet.control.recording import Recording
 
 Observer = Callable[[Any], Callable[[int], None]]
@@ -37,6 +38,7 @@ class Application(Litestar):
             await self._answer(scope, receive, _reporting(send, begun))
         finally:
             _tell(begun, 0)
+            forget_long_head(self, scope)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         if self.recording is None:

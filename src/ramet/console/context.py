@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 from litestar import Request, route
 from litestar.datastructures import FormMultiDict
 from litestar.di import NamedDependency, Provide
-from litestar.enums import HttpMethod
+from litestar.enums import HttpMethod, RequestEncodingType
 from litestar.exceptions import InternalServerException
 from litestar.params import FromPath, SkipValidation
 
@@ -33,6 +34,7 @@ from ramet.workbench.sessions import Workbench
 CURRENT = "console_session"
 """Where the state of a request has its session, for the page of an error."""
 MOST_NEWS = 100
+_MOST_FIELDS = 200
 _NOT_STRIPPED = ("password",)
 AnyRequest = Request[Any, Any, Any]
 
@@ -148,11 +150,24 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
 
 
 async def form_of(request: AnyRequest) -> FormMultiDict:
-    """Return the form of a request. Raises Invalid when the browser has disconnected before the end of it."""
+    """Return the form of a request. Raises Invalid when it has too many fields, or the browser has disconnected.
+
+    Litestar's `request.form()` would keep the last 1024 forms in memory: secrets, and whatever strangers send.
+    """
     try:
-        return await request.form()
+        if request.content_type[0] != RequestEncodingType.URL_ENCODED:
+            return await request.form()
+        return _parsed(await request.body())
     except InternalServerException as error:
         raise Invalid("FORM_INCOMPLETE", "The form did not arrive as a whole", "Send it again.") from error
+
+
+def _parsed(body: bytes) -> FormMultiDict:
+    try:
+        return FormMultiDict(parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        wrong = f"The form has more than {_MOST_FIELDS} fields"
+        raise Invalid("TOO_MANY_FIELDS", wrong, "Send the fields that the page has.") from error
 
 
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
