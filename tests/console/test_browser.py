@@ -269,6 +269,17 @@ def test_the_confirmation_of_a_change_is_shown_once(visitor: Visitor, context: B
     expect(page.get_by_text("The password of tsdbadmin has been changed")).to_have_count(0)
 
 
+def test_a_double_click_sends_a_form_once(visitor: Visitor, context: BrowserContext) -> None:
+    page = enter(context, visitor.link)
+    page.goto(f"{visitor.origin}/console/keys")
+    page.evaluate("sent = 0; addEventListener('submit', (event) => { event.preventDefault(); sent += 1; })")
+    page.get_by_label("Name").first.fill("ci")
+    page.get_by_role("button", name="Make key").dblclick()
+    assert page.evaluate("sent") == 1
+    page.get_by_role("button", name="Make key").click()
+    assert page.evaluate("sent") == 2
+
+
 def test_deleting_a_service_requires_its_name(visitor: Visitor, context: BrowserContext) -> None:
     visitor.sign_in()
     shop = visitor.ready("shop")

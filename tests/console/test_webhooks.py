@@ -3,15 +3,16 @@
 import html
 import re
 
+from ramet.events import webhooks
 from tests.console.visitor import Visitor
 
 _FORM = "/console/webhooks"
 
 
 def _do(visitor: Visitor, path: str, action: str) -> int:
-    token = re.search(r'name="_token" value="([^"]+)"', visitor.see(path))
-    assert token is not None
-    return visitor.client.post(f"{path}/{action}", data={"_token": token[1]}).status_code
+    shown = visitor.see(path)
+    fields = re.findall(r'name="(_token|mark)" value="([^"]+)"', shown)
+    return visitor.client.post(f"{path}/{action}", data=dict(fields)).status_code
 
 
 def test_a_webhook_is_made_tested_changed_and_deleted(visitor: Visitor) -> None:
@@ -35,6 +36,18 @@ def test_a_webhook_is_made_tested_changed_and_deleted(visitor: Visitor) -> None:
     assert _do(visitor, path[0], "nonsense") == 404
     assert _do(visitor, path[0], "delete") == 303
     assert "There are none yet" in visitor.see(_FORM)
+
+
+def test_a_form_that_is_sent_twice_makes_one_new_secret(visitor: Visitor) -> None:
+    visitor.sign_in()
+    plane, project_id = visitor.world.runtime.plane, visitor.world.project.id
+    made = webhooks.create_webhook(plane, project_id, "https://example.com/")
+    path = f"{_FORM}/{made.id}"
+    form = dict(re.findall(r'name="(_token|mark)" value="([^"]+)"', visitor.see(path)))
+    answers = [visitor.client.post(f"{path}/rotate", data=form) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 409]
+    assert webhooks.get_webhook(plane, project_id, made.id).previous_secret == made.secret
+    assert _do(visitor, path, "rotate") == 200
 
 
 def _fields(visitor: Visitor, **fields: str) -> dict[str, str]:

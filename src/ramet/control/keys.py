@@ -27,6 +27,7 @@ from ramet.model.keys import (
 from ramet.model.names import check_name
 from ramet.model.passwords import Secret
 from ramet.model.rights import Role
+from ramet.model.secret_marks import check_mark
 from ramet.model.service import is_visible
 from ramet.model.timestamps import rfc3339
 from ramet.store import keys, projects, services, sessions
@@ -104,11 +105,12 @@ class Keys:
         return key
 
     def rotate_key(
-        self, project_id: str, public_key: str, overlap_seconds: int, now: datetime
+        self, project_id: str, public_key: str, overlap_seconds: int, now: datetime, *, mark: str | None = None
     ) -> tuple[ApiKey, Secret]:
         """Give a key another secret; the present one is accepted for `overlap_seconds` more, an earlier one no longer.
 
-        Console sessions that were begun before end with the present secret. Raises NotFound, Invalid, WrongState.
+        Console sessions that were begun before end with the present secret. `mark` is that of the secret to replace;
+        None: whichever it is. Raises NotFound, Invalid, WrongState.
         """
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
             wrong = f"overlap_seconds must be between 0 and {LONGEST_OVERLAP_SECONDS} (got {overlap_seconds})"
@@ -116,6 +118,7 @@ class Keys:
         secret, until = new_secret(), now + timedelta(seconds=overlap_seconds)
         with self.store.write() as tx:
             key = _unrevoked(tx, project_id, public_key, "rotate")
+            check_mark(mark, key.secret_digest, f"Key {public_key}")
             if not key.is_active(now):
                 raise WrongState(
                     "KEY_EXPIRED", f"Key {public_key} has expired", "Change when it expires, or make another one."

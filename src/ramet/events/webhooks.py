@@ -25,6 +25,7 @@ from ramet.model.events import (
     Webhook,
 )
 from ramet.model.passwords import Secret
+from ramet.model.secret_marks import check_mark
 from ramet.store import events
 from ramet.store import webhooks as rows
 from ramet.store.webhooks import WebhookRow
@@ -106,8 +107,18 @@ def update_webhook(
         return opened(plane, _find(tx, project_id, webhook_id))
 
 
-def rotate_secret(plane: Plane, project_id: str, webhook_id: str, overlap_seconds: int = OVERLAP_SECONDS) -> Webhook:
-    """Give a webhook a new secret, which only this shows; deliveries have both signatures during the overlap."""
+def rotate_secret(
+    plane: Plane,
+    project_id: str,
+    webhook_id: str,
+    overlap_seconds: int = OVERLAP_SECONDS,
+    *,
+    mark: str | None = None,
+) -> Webhook:
+    """Give a webhook a new secret, which only this shows; deliveries have both signatures during the overlap.
+
+    `mark` is that of the secret to replace; None: whichever it is. Raises NotFound, Invalid, WrongState.
+    """
     if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
         raise Invalid(
             "INVALID_FIELD", f"overlap_seconds must be between 0 and {LONGEST_OVERLAP_SECONDS} (got {overlap_seconds})"
@@ -115,6 +126,7 @@ def rotate_secret(plane: Plane, project_id: str, webhook_id: str, overlap_second
     sealed = seal(plane.root_key, webhook_id, new_secret())
     with plane.store.write() as tx:
         row = _find(tx, project_id, webhook_id, lock=True)
+        check_mark(mark, opened(plane, row).secret.reveal(), f"Webhook {webhook_id}")
         until = plane.clock() + timedelta(seconds=overlap_seconds)
         previous = {"sealed_previous": row.sealed_secret, "previous_until": until}
         rows.update(tx, webhook_id, sealed_secret=sealed, **previous)

@@ -17,6 +17,7 @@ from ramet.model.keys import ApiKey, KeyLimits
 from ramet.model.passwords import Secret
 from ramet.model.quota import NAMES
 from ramet.model.rights import Role
+from ramet.model.secret_marks import mark_of
 
 _DAY = 86_400
 _OVERLAP_SECONDS = 3600
@@ -68,7 +69,9 @@ def rotate_key(session: SignedIn, public_key: FromPath[str], fields: Fields) -> 
     try:
         hours = _number(fields, "hours")
         seconds = _OVERLAP_SECONDS if hours is None else hours * 3600
-        key, secret = projects.rotate_key(session.project_id, public_key, seconds, projects.clock())
+        key, secret = projects.rotate_key(
+            session.project_id, public_key, seconds, projects.clock(), mark=fields.get("mark", "")
+        )
     except Error as error:
         return _key_page(session, public_key, refused(fields, error), status_code=form_status(error))
     return _with_secret(session, key, secret, until="The secret before is accepted until" if seconds else "")
@@ -114,7 +117,7 @@ def _key_page(session: CurrentSession, public_key: str, form: Form, *, status_co
     key = projects.get_key(session.project_id, public_key)
     names = {one.id: one.name for one in list_services(session.plane, session.project_id)}
     values = {"key": key, "now": projects.clock(), "parents": [names.get(one, one) for one in key.limits.parents]}
-    return page("key.html", session, form=form, status_code=status_code, **values)
+    return page("key.html", session, form=form, mark=mark_of(key.secret_digest), status_code=status_code, **values)
 
 
 def _with_secret(session: CurrentSession, key: ApiKey, secret: Secret, *, until: str) -> Response[str]:

@@ -15,6 +15,7 @@ from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.events import stream, webhooks
 from ramet.model.events import EventType, Webhook
+from ramet.model.secret_marks import mark_of
 
 _PATH = "/console/webhooks"
 _EMPTY = Form({})
@@ -74,9 +75,10 @@ def act(
     verb, function = _ACTIONS[action]
     session.demand(verb)
     acting.note(verb=verb)
-    done = function(session.plane, session.project_id, webhook_id)
     if action == "rotate":
+        done = function(session.plane, session.project_id, webhook_id, mark=fields.get("mark", ""))
         return _webhook_page(session, done, secret=done.secret.reveal())
+    function(session.plane, session.project_id, webhook_id)
     return redirect(_PATH if action == "delete" else f"{_PATH}/{webhook_id}")
 
 
@@ -102,4 +104,5 @@ def _page(
 
 def _webhook_page(session: CurrentSession, webhook: Webhook, secret: str | None = None) -> Response[str]:
     found = webhooks.list_deliveries(session.plane, session.project_id, webhook.id, _SHOWN_DELIVERIES)
-    return page("webhook.html", session, webhook=webhook, deliveries=found.deliveries, secret=secret)
+    mark = mark_of(webhook.secret.reveal())
+    return page("webhook.html", session, webhook=webhook, deliveries=found.deliveries, secret=secret, mark=mark)

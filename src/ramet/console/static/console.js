@@ -26,6 +26,11 @@
     return day(d) + "T" + clock(d) + "." + String(d.getMilliseconds()).padStart(3, "0") + zone;
   }
 
+  /* a double click sends a form once: the browser would show the answer to the second request only */
+  document.addEventListener("click", (event) => {
+    if (event.detail > 1 && event.target.closest("form[method=post] button:not([type=button])")) event.preventDefault();
+  });
+
   /* copying */
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
