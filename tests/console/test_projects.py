@@ -6,6 +6,7 @@ import pytest
 
 from ramet.control.plane import utc_now
 from ramet.model.project import Project
+from tests.audited import entries_of
 from tests.console.visitor import Visitor
 
 
@@ -77,6 +78,20 @@ def test_signing_out_ends_all_of_them(visitor: Visitor, other: Project) -> None:
     for value in kept.values():
         visitor.client.cookies.clear()
         assert visitor.client.get("/console/", headers={"Cookie": f"ramet_session={value}"}).status_code == 303
+
+
+def test_signing_out_ends_the_others_also_when_the_session_in_use_has_ended(visitor: Visitor, other: Project) -> None:
+    world, projects = visitor.world, visitor.world.runtime.projects
+    kept, (used,) = visitor.client.cookies["ramet_others"], projects.list_keys(other.id)
+    projects.revoke_key(used.public_key, utc_now())
+    answer = visitor.client.post("/console/sign-out", headers={"X-Request-Id": "sign-out"})
+    assert answer.status_code == 303
+    assert not {"ramet_session", "ramet_others"} & set(visitor.client.cookies)
+    (entry,) = entries_of(world.runtime.store, request_id="sign-out")
+    assert (entry.verb, entry.outcome, entry.project_id) == ("logout", "accepted", world.project.id)
+    assert visitor.client.get("/console/", headers={"Cookie": f"ramet_session={kept}"}).status_code == 303
+    visitor.client.post("/console/sign-out", headers={"X-Request-Id": "again"})
+    assert [one.outcome for one in entries_of(world.runtime.store, request_id="again")] == ["refused"]
 
 
 def test_a_revoked_key_disappears_from_the_menu(visitor: Visitor, other: Project) -> None:

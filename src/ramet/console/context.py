@@ -105,7 +105,14 @@ ServiceId = FromPath[str]
 
 
 class SignedOut(Exception):
-    """The request has no valid session; the answer redirects to the sign-in page."""
+    """The request has no valid session; the answer redirects to the sign-in page.
+
+    `has_ended_others`: it was to sign out, and has ended sessions of other projects.
+    """
+
+    def __init__(self, *, has_ended_others: bool) -> None:
+        super().__init__()
+        self.has_ended_others = has_ended_others
 
 
 def read(path: str, *, sync_to_thread: bool, operation: str = "") -> route:
@@ -131,7 +138,8 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     token = request.cookies.get(SESSION)
     session = context.sessions.find(token, context.plane.clock()) if token else None
     if session is None:
-        raise SignedOut
+        is_leaving = request.route_handler.opt.get("operation") == "logout"
+        raise SignedOut(has_ended_others=is_leaving and _end_others(request, context))
     acting.note_key(session.public_key, session.key_name, session.project_id)
     recording.begin(request.scope)
     found = CurrentSession(
@@ -147,6 +155,20 @@ def provide_session(request: AnyRequest, context: Context) -> CurrentSession:
     if context.projects.is_use_due(session.key):
         context.projects.record_use(session.key)
     return found
+
+
+def _end_others(request: AnyRequest, context: ConsoleContext) -> bool:
+    """End the sessions of other projects in this browser, and tell whether there were any.
+
+    Without a session in use there is no CSRF token to check, and none is needed: other sites cannot send the cookie.
+    """
+    now = context.plane.clock()
+    found = [one for token in other_tokens(request) if (one := context.sessions.find(token, now)) is not None]
+    for one in found:
+        acting.note_key(one.public_key, one.key_name, one.project_id)
+        recording.begin(request.scope)
+        context.sessions.end(one)
+    return bool(found)
 
 
 async def form_of(request: AnyRequest) -> FormMultiDict:

@@ -10,7 +10,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
 from ramet import acting
-from ramet.console.auth.cookies import SESSION
+from ramet.console.auth.cookies import SESSION, delete_sessions
 from ramet.console.auth.csrf import FORM_EXPIRED
 from ramet.console.context import CURRENT, AnyRequest, CurrentSession, SignedOut
 from ramet.console.rendering import htmx_redirect, page, redirect
@@ -77,11 +77,15 @@ def form_status(error: Error) -> int:
     return 422 if status == 400 else status
 
 
-def _on_signed_out(request: AnyRequest, _: SignedOut) -> Response[None]:
-    acting.note_error("SIGNED_OUT")
+def _on_signed_out(request: AnyRequest, error: SignedOut) -> Response[None]:
+    if not error.has_ended_others:
+        acting.note_error("SIGNED_OUT")
     is_part = request.headers.get("hx-request") == "true"
     address = f"/console/sign-in{_next(request, is_part)}"
-    return htmx_redirect(address, 401) if is_part else redirect(address)
+    answer = htmx_redirect(address, 401) if is_part else redirect(address)
+    if request.url.path == SIGN_OUT:
+        delete_sessions(answer)
+    return answer
 
 
 def _next(request: AnyRequest, is_part: bool) -> str:
