@@ -119,8 +119,9 @@ def test_forms_and_links_of_other_sites_do_not_sign_in(visitor: Visitor) -> None
     for headers in ({"Origin": visitor.origin}, {"Sec-Fetch-Site": "same-origin"}):
         assert visitor.client.post("/console/sign-in", data=keys, headers=headers).status_code == 200
     link = visitor.link
-    led = visitor.client.get(link, headers={"Sec-Fetch-Site": "cross-site"})
-    assert (led.status_code, "set-cookie" in led.headers) == (403, False)
+    for site in ("cross-site", "same-site", "same-origin"):
+        led = visitor.client.get(link, headers={"Sec-Fetch-Site": site})
+        assert (led.status_code, "set-cookie" in led.headers) == (403, False), site
     assert visitor.client.get(link, headers={"Sec-Fetch-Site": "none"}).status_code == 200
 
 
@@ -166,6 +167,12 @@ def test_signing_in_never_redirects_to_another_site(visitor: Visitor) -> None:
     for elsewhere in ("https://example.org/", "//example.org", "/console//example.org", "/public", "/console/\\x"):
         page = visitor.client.get("/console/sign-in", params={"next": elsewhere}).text
         assert 'name="next" value="/console/"' in page
+
+
+@pytest.mark.parametrize("path", ["enter/x", "%65nter/x", "help/../enter/x", "./enter/x?a=b", "%2e%2e/console/enter/x"])
+def test_signing_in_never_leads_to_a_link_that_signs_in(visitor: Visitor, path: str) -> None:
+    page = visitor.client.get("/console/sign-in", params={"next": f"/console/{path}"}).text
+    assert 'name="next" value="/console/"' in page
 
 
 def test_signing_in_returns_to_the_requested_page_and_query(visitor: Visitor) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from posixpath import normpath
+from urllib.parse import unquote, urlsplit
 
 from litestar import Response, get, post
 from litestar.datastructures import FormMultiDict
@@ -70,10 +71,10 @@ async def make_link(request: AnyRequest, context: Context) -> Response[dict[str,
 def enter(request: AnyRequest, context: Context, token: FromPath[str]) -> Response[str]:
     """Begin a session by a link, which is invalid afterwards, and open the page `next`.
 
-    A link followed from another site is refused.
+    A link that a page leads to is refused, also one of ours: whoever makes it chooses the project that one works in.
     """
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        problem = "Another site opened this link. If the link is yours, paste it into the address bar."
+    if request.headers.get("sec-fetch-site", "none") != "none":
+        problem = "A page opened this link. If the link is yours, paste it into the address bar."
         return _form(_HOME, problem, status_code=403)
     proven = context.links.use(token)
     if proven is None:
@@ -207,6 +208,10 @@ def _of_other_projects(request: AnyRequest, context: ConsoleContext, key: ApiKey
 
 
 def _local(path: str) -> str:
-    """Return the page to open after signing in: `path` when it is one of the console, else its start page."""
+    """Return the page to open after signing in: `path` when it is one of the console, else its start page.
+
+    None signs in to another project: browsers without Sec-Fetch-Site, over plain HTTP, do not say what led to a link.
+    """
     is_ours = path.startswith("/console/") and "\\" not in path and path.isprintable() and "//" not in path
-    return path if is_ours else _HOME
+    is_link = normpath(unquote(path.partition("?")[0])).startswith(LINKS)
+    return path if is_ours and not is_link else _HOME
