@@ -1,6 +1,7 @@
 """The logins that the console keeps: one for each use, few of a key, and none for what its role may not do."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ramet.errors import Forbidden
 from ramet.model.rights import Role
 from ramet.model.service import Service
 from ramet.workbench.logins import KeptLogins
+from ramet.workbench.sessions import Limits, Place, Workbench
 from tests.api.world import World, open_world
 
 
@@ -46,6 +48,19 @@ def test_those_that_were_not_used_for_longest_are_revoked(world: World, monkeypa
     for service in (first, second, first, third):
         kept.of_caller(plane, service, writes=False)
     assert [len(_roles(world, service)) for service in (first, second, third)] == [1, 0, 1]
+
+
+def test_that_of_an_open_session_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.workbench.logins._MOST_OF_KEY", 2)
+    plane = world.plane.on_behalf_of(world.tenant.key)
+    workbench = Workbench(connect=lambda **_: nullcontext())  # type: ignore[arg-type]
+    first, *others = (_service(world, name) for name in ("first", "second", "third", "fourth"))
+    with workbench.session(Place(plane, first, "tsdb"), Limits(1)):
+        for service in others[:2]:
+            workbench.logins.of_caller(plane, service, writes=False)
+        assert [len(_roles(world, service)) for service in (first, *others)] == [1, 1, 1, 0]
+    workbench.logins.of_caller(plane, others[2], writes=False)
+    assert [len(_roles(world, service)) for service in (first, *others)] == [0, 0, 1, 1]
 
 
 def test_a_login_whose_end_is_near_is_not_used_again(world: World) -> None:

@@ -1,7 +1,7 @@
 """The logins that the console works with in services: made for the key that is signed in, and used for a while."""
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -31,6 +31,7 @@ class KeptLogins:
     """The logins that this process has made, with their passwords, which are kept nowhere else."""
 
     _kept: OrderedDict[tuple[str, str, bool], NewLogin] = field(default_factory=OrderedDict, repr=False)
+    _sessions: Counter[tuple[str, str, bool]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def of_caller(self, plane: Plane, service: Service, *, writes: bool) -> NewLogin:
@@ -53,6 +54,20 @@ class KeptLogins:
         self._give_up(plane, caller.public_key, caller.project_id)
         return made
 
+    @contextmanager
+    def in_use(self, plane: Plane, service: Service, *, writes: bool) -> Iterator[None]:
+        """Keep the login that a session of the caller has: whoever revokes it ends the session."""
+        name = (plane.caller.public_key if plane.caller else "", service.id, writes)
+        with self._lock:
+            self._sessions[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sessions[name] -= 1
+                if not self._sessions[name]:
+                    del self._sessions[name]
+
     def forget(self, plane: Plane, service: Service, *, writes: bool) -> None:
         """Forget a login that a server does not know: its data was replaced."""
         if plane.caller is not None:
@@ -60,11 +75,14 @@ class KeptLogins:
                 self._kept.pop((plane.caller.public_key, service.id, writes), None)
 
     def _give_up(self, plane: Plane, public_key: str, project_id: str) -> None:
-        """Revoke those of a key that were not used for longest: it may need its number of logins elsewhere."""
+        """Revoke those of a key that were not used for longest: it may need its number of logins elsewhere.
+
+        Those of open sessions stay, which are at most eight of a project.
+        """
         with self._lock:
             over = {name: one for name, one in self._kept.items() if one.login.expires_at <= plane.clock()}
             own = [name for name in self._kept if name[0] == public_key and name not in over]
-            over |= {name: self._kept[name] for name in own[:-_MOST_OF_KEY]}
+            over |= {name: self._kept[name] for name in own[:-_MOST_OF_KEY] if name not in self._sessions}
             for name in over:
                 del self._kept[name]
         for one in over.values():

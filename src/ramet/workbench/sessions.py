@@ -85,7 +85,7 @@ class Workbench:
         unknown = " It may have been carried out: look first." if writes else ""
         relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
         try:
-            with relay, ExitStack() as stack:
+            with self.logins.in_use(place.plane, service, writes=writes), relay, ExitStack() as stack:
                 session = stack.enter_context(self._open(place, relay, limits, writes=writes, context=context))
                 stack.push(lambda kind, *_: session.close() if kind else None)  # a rollback may have to wait
                 yield session
