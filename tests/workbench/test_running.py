@@ -96,6 +96,24 @@ def test_a_form_runs_once_where_it_writes_and_one_at_a_time_else() -> None:
         pass
 
 
+def test_forms_of_one_owner_do_not_take_the_place_of_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.workbench.running._MOST_SPENT", 300)
+    desk = Desk()
+
+    def spend(owner: str, key: str) -> None:
+        with desk.running("project", owner, key, once=True):
+            pass
+
+    spend("another key", "form")
+    for number in range(301):
+        spend("key", f"form {number}")
+    for owner, key in (("another key", "form"), ("key", "form 300"), ("key", "form 101")):
+        with pytest.raises(WrongState, match="sent before"):
+            spend(owner, key)
+    spend("key", "form 100")
+    assert len(desk._spent) == 201
+
+
 def test_a_statement_is_cancelled_by_its_owner_also_before_it_has_a_session() -> None:
     desk, session = Desk(), _Session()
     with desk.running("project", "key", "form", once=False) as running:

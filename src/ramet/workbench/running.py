@@ -14,6 +14,7 @@ from ramet.workbench.statements import StatementRefused
 
 _MOST_OF_OWNER = 3
 _MOST_SPENT = 10_000
+_MOST_SPENT_OF_OWNER = 200
 _SESSION_ENDED = ("08", "57P")  # SQLSTATEs of a lost connection, and of a server that ends it
 
 
@@ -117,6 +118,8 @@ class Desk:
             raise Exhausted("TOO_MANY_STATEMENTS", wrong, "Wait until one of them ends, or cancel it.")
         if once:
             self._spent[name] = None
+            for one in [one for one in self._spent if one[0] == name[0]][:-_MOST_SPENT_OF_OWNER]:
+                del self._spent[one]
             while len(self._spent) > _MOST_SPENT:
                 self._spent.popitem(last=False)
 

@@ -206,6 +206,15 @@ def test_a_form_of_another_session_is_refused(admin: Browser, shop: JsonObject) 
     assert "another session" in refused.text
 
 
+def test_a_form_with_a_longer_key_than_it_is_given_is_refused(admin: Browser, sql: SqlWorld, shop: JsonObject) -> None:
+    before = dict(sql.console.context.desk._spent)
+    refused = admin.sql(shop, "SELECT 1", write="yes", key="k" * 65, database="nowhere")
+    assert refused.status_code == 422
+    assert "key has more than 64 characters" in refused.text
+    assert dict(sql.console.context.desk._spent) == before
+    assert admin.sql(shop, "SELECT 1", key="k" * 64).status_code == 200
+
+
 def test_a_plan_is_shown_and_nothing_is_run(admin: Browser, shop: JsonObject, server: Server) -> None:
     assert "Seq Scan on orders" in admin.sql(shop, "SELECT * FROM orders", action="explain").text
     assert "Insert on orders" in admin.sql(shop, "INSERT INTO orders VALUES (1)", action="explain", write="yes").text

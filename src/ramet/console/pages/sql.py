@@ -37,6 +37,7 @@ _ACTIONS = ("run", "explain", "csv")
 ROWS = (100, 1000)
 SECONDS = (10, 60, 300)
 _END_SECONDS = 10
+_LONGEST_KEY = 64
 _CSV = Amount(100_000, cells=None, value_bytes=None, all_bytes=None)
 _FIRST = {"database": DATABASE, "rows": str(ROWS[0]), "seconds": str(SECONDS[0])}
 
@@ -81,6 +82,8 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
         raise InvalidField("sql", "Enter a statement")
     if not key:
         raise Invalid("INVALID_FIELD", "key is missing", "Open the form again.")
+    if len(key) > _LONGEST_KEY:
+        raise Invalid("INVALID_FIELD", f"key has more than {_LONGEST_KEY} characters", "Open the form again.")
     seconds, rows = _choice(fields, "seconds", SECONDS), _choice(fields, "rows", ROWS)
     commits = writes and action == "run"
     if writes:
