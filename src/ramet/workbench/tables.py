@@ -59,7 +59,9 @@ SELECT attname::text, format_type(atttypid, atttypmod), attnotnull,
         WHEN attgenerated <> '' THEN 'GENERATED ALWAYS AS (' || pg_get_expr(adbin, adrelid) || ')'
         ELSE pg_get_expr(adbin, adrelid) END,
     col_description(attrelid, attnum), atttypid = 'bytea'::regtype,
-    (SELECT array_position(indkey::int2[], attnum) FROM pg_index WHERE indrelid = attrelid AND indisprimary)
+    -- Columns of INCLUDE come last, and are no part of the key. A slice counts from 1, indkey from 0.
+    (SELECT array_position((indkey::int2[])[0:indnkeyatts - 1], attnum) FROM pg_index
+    WHERE indrelid = attrelid AND indisprimary)
 FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """

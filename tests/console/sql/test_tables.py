@@ -14,7 +14,7 @@ from tests.servers import postgresql
 
 EVIL = """o"'; <b>&%s{}"""
 QUOTED = EVIL.replace('"', '""')
-SPECIAL = [("shop", "orders", 120), ("public", "heap", 60), (EVIL, EVIL, 60)]
+SPECIAL = [("shop", "orders", 120), ("public", "heap", 60), ("covering", "one", 60), (EVIL, EVIL, 60)]
 
 
 @pytest.fixture(scope="module", name="server")
@@ -39,6 +39,9 @@ def _server() -> Iterator[Server]:
             f'CREATE SCHEMA "{QUOTED}"',
             f'CREATE TABLE "{QUOTED}"."{QUOTED}" ("{QUOTED}" text PRIMARY KEY)',
             f'INSERT INTO "{QUOTED}"."{QUOTED}"' + " SELECT '''' || n || '<u>' FROM generate_series(1, 60) n",
+            "CREATE SCHEMA covering",
+            "CREATE TABLE covering.one (id int, doc json, PRIMARY KEY (id) INCLUDE (doc))",
+            "INSERT INTO covering.one SELECT n, '{}' FROM generate_series(1, 60) n",
             "CREATE TABLE bare ()",
             "CREATE VIEW broken AS SELECT 1 / (n - n) FROM heap",
             role="tsdbadmin",
@@ -141,6 +144,17 @@ def test_the_pages_of_a_table_have_every_row_once(
 ) -> None:
     rows = _all_rows(viewer, f"{_base(shop)}/one", schema=schema, name=name)
     assert (len(rows), len({tuple(row) for row in rows})) == (count, count)
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "key"),
+    [("covering", "one", ["id"]), ("shop", "orders", ["id", "colour"]), ("public", "heap", [])],
+)
+def test_the_columns_of_the_primary_key_are_marked(
+    viewer: Browser, shop: JsonObject, schema: str, name: str, key: list[str]
+) -> None:
+    page = viewer.see(f"{_base(shop)}/one", schema=schema, name=name)
+    assert re.findall(r'<code>(\w+)</code> <span class="tag">key</span>', page) == key
 
 
 def test_values_are_cut_by_the_server_and_nulls_are_shown(viewer: Browser, shop: JsonObject) -> None:
