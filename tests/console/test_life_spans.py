@@ -137,5 +137,7 @@ def test_several_forks_show_their_passwords_once(visitor: Visitor) -> None:
     made = [one for one in list_services(plane, service.project_id) if one.labels == {"w": "1"}]
     assert [one.name for one in made] == ["w-1", "w-2", "w-3"]
     eventually(lambda: all(status_of(visitor.named(one.name)) is Status.READY for one in made))
-    refused = visitor.send(f"{base(service)}/fork", **{**fields, "count": "0"})
+    for count in ("0", "101", "000000001", "0" * 5000):
+        refused = visitor.send(f"{base(service)}/fork", **{**fields, "count": count})
+        assert refused.status_code == 422, count
     assert 'id="wrong-count"' in refused.text

@@ -75,6 +75,27 @@ def test_a_form_with_too_many_fields_is_refused(visitor: Visitor, path: str) -> 
     assert "more than 200 fields" in refused.text
 
 
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/link"])
+@pytest.mark.parametrize("charset", ["utf-8", "nope"])
+def test_a_form_of_another_type_is_refused(
+    visitor: Visitor, path: str, charset: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = f'--x\r\nContent-Disposition: form-data; name="next"\r\nContent-Type: text/plain; charset={charset}\r\n\r\n'
+    refused = visitor.client.post(
+        path, content=part.encode() + b"\xff\r\n--x--", headers={"Content-Type": "multipart/form-data; boundary=x"}
+    )
+    assert refused.status_code == 400
+    assert "Send it as application/x-www-form-urlencoded" in refused.text
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+def test_addresses_that_cannot_be_read_are_no_fault(visitor: Visitor, caplog: pytest.LogCaptureFixture) -> None:
+    led = visitor.client.get("/console/", headers={"HX-Request": "true", "HX-Current-URL": "http://["})
+    assert (led.status_code, led.headers["hx-redirect"]) == (401, "/console/sign-in?ended=yes")
+    assert visitor.client.post("/console/sign-in", headers={"Origin": "http://["}).status_code == 403
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
 @pytest.mark.parametrize(
     ("path", "cookie"),
     [

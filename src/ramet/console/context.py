@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from litestar import Request, route
-from litestar.datastructures import FormMultiDict
 from litestar.di import NamedDependency, Provide
 from litestar.enums import HttpMethod, RequestEncodingType
 from litestar.exceptions import InternalServerException
@@ -171,22 +170,20 @@ def _end_others(request: AnyRequest, context: ConsoleContext) -> bool:
     return bool(found)
 
 
-async def form_of(request: AnyRequest) -> FormMultiDict:
-    """Return the form of a request. Raises Invalid when it has too many fields, or the browser has disconnected.
+async def form_of(request: AnyRequest) -> Mapping[str, str]:
+    """Return the fields of a form. Raises Invalid when they cannot be read.
 
     Litestar's `request.form()` would keep the last 1024 forms in memory: secrets, and whatever strangers send.
     """
+    media_type = request.content_type[0]
+    if media_type not in ("", RequestEncodingType.URL_ENCODED):
+        remedy = "Send it as application/x-www-form-urlencoded."
+        raise Invalid("INVALID_FORM", f"The form is sent as {media_type[:64]}", remedy)
     try:
-        if request.content_type[0] != RequestEncodingType.URL_ENCODED:
-            return await request.form()
-        return _parsed(await request.body())
+        body = (await request.body()).decode("latin-1") if media_type else ""
+        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except InternalServerException as error:
         raise Invalid("FORM_INCOMPLETE", "The form did not arrive as a whole", "Send it again.") from error
-
-
-def _parsed(body: bytes) -> FormMultiDict:
-    try:
-        return FormMultiDict(parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
     except ValueError as error:
         wrong = f"The form has more than {_MOST_FIELDS} fields"
         raise Invalid("TOO_MANY_FIELDS", wrong, "Send the fields that the page has.") from error
@@ -194,8 +191,7 @@ def _parsed(body: bytes) -> FormMultiDict:
 
 async def provide_fields(request: AnyRequest, session: SignedIn) -> Mapping[str, str]:
     """Return the fields of a form that one of our own pages sent, without surrounding spaces. Raises Forbidden."""
-    form = await form_of(request)
-    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    fields = dict(await form_of(request))
     session.context.csrf.check(session, fields)
     del fields[CSRF_FIELD]
     acting.note(fields=shown_fields(fields))

@@ -94,8 +94,10 @@ def _next(request: AnyRequest, is_part: bool) -> str:
     The page is the one requested, or the one that requested a part of itself. A form, a part of a page, or a cookie can
     come only from a session, which therefore has ended.
     """
-    asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
-    wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
+    wanted = ""
+    with suppress(ValueError):  # such as an address whose brackets do not match
+        asked = urlsplit(request.headers.get("hx-current-url", "") if is_part else str(request.url))
+        wanted = f"{asked.path}?{asked.query}" if asked.query else asked.path
     leads = wanted.startswith("/console/") and wanted not in ("/console/", SIGN_OUT)
     ended = is_part or request.method == "POST" or SESSION in request.cookies
     query = urlencode(({"next": wanted} if leads else {}) | ({"ended": "yes"} if ended else {}), safe="/")

@@ -35,6 +35,7 @@ from ramet.model.names import fork_name
 from ramet.model.service import Service
 from ramet.warm_forks.claims import fork_services
 
+_DIGITS = 3
 _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", "count", *KEPT)
 
 
@@ -92,7 +93,7 @@ def _uri(accepted: Accepted, *, tls: bool) -> str | None:
 
 def _count(values: Mapping[str, str]) -> int:
     text = values.get("count") or "1"
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_AT_ONCE):
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and 1 <= int(text) <= MOST_AT_ONCE):
         raise InvalidField("count", f"Enter a whole number from 1 to {MOST_AT_ONCE}")
     return int(text)
 

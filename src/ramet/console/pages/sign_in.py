@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 from posixpath import normpath
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from litestar import Response, get, post
-from litestar.datastructures import FormMultiDict
 from litestar.params import FromPath
 
 from ramet import acting
@@ -42,7 +41,7 @@ def sign_in_page(request: AnyRequest, context: Context) -> Response[str]:
 async def sign_in(request: AnyRequest, context: Context) -> Response[str]:
     """Begin a session for the holder of a key."""
     form = await form_of(request)
-    next_path = _local(str(form.get("next", _HOME)))
+    next_path = _local(form.get("next", _HOME))
     try:
         key = await _key_of(request, context, form)
         return await asyncio.to_thread(_signed_in, request, context, key, next_path)
@@ -125,7 +124,7 @@ def _form(
     )
 
 
-async def _key_of(request: AnyRequest, context: ConsoleContext, form: FormMultiDict) -> ApiKey:
+async def _key_of(request: AnyRequest, context: ConsoleContext, form: Mapping[str, str]) -> ApiKey:
     """Return the key that a form holds. Raises _Refused, after a delay when the attempt is throttled."""
     if not _is_same_origin(request):
         raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
@@ -143,7 +142,9 @@ async def _key_of(request: AnyRequest, context: ConsoleContext, form: FormMultiD
         context.throttle.release(attempt)
 
 
-async def _authenticated(request: AnyRequest, context: ConsoleContext, form: FormMultiDict, attempt: Attempt) -> ApiKey:
+async def _authenticated(
+    request: AnyRequest, context: ConsoleContext, form: Mapping[str, str], attempt: Attempt
+) -> ApiKey:
     secret = Secret(_typed(form, "secret_key"))
     try:
         key = await asyncio.to_thread(context.projects.authenticate, attempt[1], secret)
@@ -171,11 +172,11 @@ def _is_same_origin(request: AnyRequest) -> bool:
     if site := request.headers.get("sec-fetch-site"):
         return site in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host", "")
 
 
-def _typed(form: FormMultiDict, name: str) -> str:
-    return str(form.get(name, "")).strip()[:_KEY_LIMIT]
+def _typed(form: Mapping[str, str], name: str) -> str:
+    return form.get(name, "").strip()[:_KEY_LIMIT]
 
 
 def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_path: str) -> Response[str]:
