@@ -23,6 +23,7 @@ from ramet.store.tables import snapshot
 from tests.console.visitor import Visitor
 
 _LIMIT_BYTES = 150_000
+_HIDDEN = re.compile(r'<input type="hidden" name="(_token|key)" value="([^"]+)"')
 
 
 def _pages(service_id: str) -> list[str]:
@@ -194,6 +195,21 @@ def test_the_password_is_shown_once_and_the_form_makes_one_service(visitor: Visi
     assert len(list_services(visitor.world.runtime.plane, visitor.world.project.id)) == 1
     service = visitor.settled("shop")
     assert password not in visitor.see(f"/console/services/{service.id}")
+
+
+def test_a_form_that_was_changed_after_it_was_sent_can_be_sent_again(visitor: Visitor) -> None:
+    visitor.sign_in()
+    fields = {"name": "shop", "service_type": "POSTGRES", "size": "shared", "environment": "DEV"}
+    hidden = dict(_HIDDEN.findall(visitor.see("/console/new")))
+    assert visitor.client.post("/console/new", data={**hidden, **fields}).status_code == 200
+    refused = visitor.client.post("/console/new", data={**hidden, **fields, "name": "store"})
+    assert refused.status_code == 422
+    assert "This form was sent before with other values" in refused.text
+    again = dict(_HIDDEN.findall(refused.text))
+    assert again["key"] != hidden["key"]
+    assert visitor.client.post("/console/new", data={**again, **fields, "name": "store"}).status_code == 200
+    made = list_services(visitor.world.runtime.plane, visitor.world.project.id)
+    assert [one.name for one in made] == ["shop", "store"]
 
 
 def test_an_error_is_shown_at_its_field_and_typed_values_are_kept(visitor: Visitor) -> None:

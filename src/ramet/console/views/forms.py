@@ -38,6 +38,9 @@ _FIELDS: Mapping[str, str] = {
 _SENTENCES: Mapping[str, str] = {
     "TARGET_TIME_REQUIRED": "Choose a time on the timeline, or enter one",
     "TARGET_TIME_IN_FUTURE": "This time is in the future. Choose an earlier one, or “Now”",
+    "IDEMPOTENCY_KEY_REUSED": (
+        "This form was sent before with other values, and accepted. Look what it did; send it again if you want both"
+    ),
     "INVALID_NAME": "The name must have 1 to 128 printable characters, and cannot consist of spaces only",
 }
 """Messages that replace those of the HTTP interface, which name its fields."""
@@ -71,7 +74,9 @@ class Form:
 
 
 def refused(values: Mapping[str, str], error: Error) -> Form:
-    """Return a form with an error at the field that caused it."""
+    """Return a form with an error at the field that caused it. A form whose key was used for another gets a new one."""
+    if error.code == "IDEMPOTENCY_KEY_REUSED":
+        values = {**values, "key": new_key()}
     name = error.name if isinstance(error, InvalidField) else _FIELDS.get(error.code, "")
     return Form(values, {name: sentence_of(error)})
 
