@@ -107,6 +107,7 @@ def test_addresses_that_cannot_be_read_are_no_fault(visitor: Visitor, caplog: py
     ids=["query", "parameters", "path", "cookies"],
 )
 def test_what_was_parsed_of_a_long_head_is_not_kept(visitor: Visitor, path: str, cookie: str) -> None:
+    assert len(KEPT_PARSERS) == 4  # a version of Litestar that has moved them would have them kept
     for parser in KEPT_PARSERS:
         parser.cache_clear()
     visitor.client.get(path, headers={"Cookie": cookie})
