@@ -1,5 +1,6 @@
 """Promotions of a standby: times before that its archive lacks are a gap, never less data; replay is progress."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ from ramet.model.snapshot import Snapshot, base_for
 from ramet.procedures.servers import server_of
 from ramet.restores.verbs import RestoreRequest, restore_service
 from tests.backends.local.hosts import new_server
-from tests.followers.conftest import PASSWORD, restart, url_of
+from tests.followers.conftest import PASSWORD, REPLICATOR, restart, start_again, url_of
 from tests.followers.test_real_verbs import count_in, settled
 from tests.sources import Source
 
@@ -255,3 +256,41 @@ def test_the_report_of_a_promotion_is_complete_though_its_last_restart_was_inter
     assert len(interrupted) == 1
     assert (ground.look(standby).report or {})["promoted"]["adopted"]["database"] == "shop"
     assert workers_of(ground, standby) > 0
+
+
+def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_that_was_shut_down(
+    ground: Ground, newest_source: Source
+) -> None:
+    source, followers = newest_source, ground.backend.followers
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    server = server_of(ground.look(standby))
+    eventually(lambda: "is running" in str(followers.await_end(server, None, drain=True)), "it streams")
+
+    def is_refused() -> bool:
+        try:
+            assert followers.await_end(server, None, drain=True) is not None
+        except Failed as failed:
+            return failed.code == "SOURCE_RETURNED"
+        return False
+
+    def says_why() -> bool:
+        seen = followers.observe(server)
+        return seen is not None and "refuses the role" in str(seen.problem)
+
+    source.run(f"ALTER ROLE {REPLICATOR} NOLOGIN")
+    restart(source)
+    source.run("INSERT INTO ledger VALUES (101)")
+    eventually(is_refused, "the refusal")
+    source.run(f"ALTER ROLE {REPLICATOR} LOGIN PASSWORD 'another'")
+    eventually(says_why, "the reason")
+    source.process.send_signal(signal.SIGINT)
+    source.process.wait(BOUND_SECONDS)
+    eventually(is_refused, "the refusal although the source does not answer now")
+    start_again(source)
+    password = PASSWORD.replace("'", "''")
+    source.run(f"ALTER ROLE {REPLICATOR} PASSWORD '{password}'")
+    eventually(lambda: count_in(standby) == 101, "the row")
+    source.process.send_signal(signal.SIGINT)
+    source.process.wait(BOUND_SECONDS)
+    eventually(lambda: followers.await_end(server, None, drain=True) is None, "all of the source")

@@ -132,6 +132,7 @@ class KubernetesFollowers:
         self.place.check_runs(server)
         return lag.left(
             self.place.paths(server),
+            server.required_upstream,
             lsn,
             drain=drain,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),

@@ -156,6 +156,7 @@ class LocalFollowers:
         paths = self.instances.paths(server.service_id)
         left = lag.left(
             paths,
+            server.required_upstream,
             lsn,
             drain=drain,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),

@@ -10,8 +10,10 @@ from typing import Any
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
+from ramet.backends.local.server.probe import Presence, presence
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
+from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream, lost_wal
 
@@ -40,11 +42,11 @@ _NO_RECORD = re.compile(
     r"|unexpected pageaddr|record length|there is no contrecord flag|out-of-sequence timeline)"
 )
 _STREAM_ENDED = "terminating walreceiver process due to administrator command"
+_ARRIVES = ("started streaming WAL", "restored log file")
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
     for pattern, text, remedy in (
-        (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
         (
             r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
             "The source has removed WAL that this service did not receive yet",
@@ -76,6 +78,7 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
             "There: let the role log in for replication with the password that was given.",
         ),
         (r"certificate verify failed|root certificate", "The certificate of the source cannot be verified", _AWAY),
+        (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
         (r"starting up|shutting down", "The source is starting or shutting down", _AWAY),
         (
             r"could not (connect|receive data)|closed the connection|terminat(ed|ing)|connection to server",
@@ -84,6 +87,7 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
         ),
     )
 )
+_ANSWERS = _REASONS[:-3]  # a server that runs is needed for these
 
 
 def observe(paths: ServicePaths, upstream: Upstream) -> Following:
@@ -114,11 +118,19 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
     )
 
 
-def left(paths: ServicePaths, lsn: str | None, *, drain: bool, ends_with_shutdown: Callable[[str], bool]) -> str | None:
+def left(
+    paths: ServicePaths,
+    upstream: Upstream,
+    lsn: str | None,
+    *,
+    drain: bool,
+    ends_with_shutdown: Callable[[str], bool],
+) -> str | None:
     """Return None when a standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
 
     Otherwise a text that changes with the progress. `ends_with_shutdown` tells whether the last record before an LSN
-    is the checkpoint of a shutdown. Raises Unavailable.
+    is the checkpoint of a shutdown. Without `lsn` that must not be an earlier one: raises Failed when the source has
+    run since then. Raises Unavailable.
     """
     with connections.connect(paths) as connection:
         in_recovery, until, received, is_streaming = row(connection, _END)
@@ -134,7 +146,26 @@ def left(paths: ServicePaths, lsn: str | None, *, drain: bool, ends_with_shutdow
         return f"replayed until {until} of {received}"
     if not ends_with_shutdown(until):
         return f"the source did not shut down in order; replayed until {until}"
-    return None
+    return None if lsn is not None else _returning(paths, upstream, until)
+
+
+def _returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None:
+    """Return None when a source has not come back after the shutdown that ends at an LSN; raise Failed when it has.
+
+    What it commits then is missing until it sends that, also after it has shut down again.
+    """
+    found = presence(upstream.host, upstream.port, upstream.user, upstream.database)
+    messages = _messages(paths)
+    messages = messages[_last(messages, _ARRIVES) + 1 :]
+    has_answered = any(pattern.search(message) for message in messages for pattern, *_ in _ANSWERS)
+    if found is Presence.RUNS or has_answered:
+        raise Failed(
+            "SOURCE_RETURNED",
+            f"The source {upstream} was started again after the shutdown that the service has received, and what it"
+            " has committed since then is missing here",
+            f"{reason(paths, upstream).problem} Promote it with drain when following has no problem.",
+        )
+    return f"the source is shutting down; replayed until {until}" if found is Presence.CHANGES else None
 
 
 def ending(until: str | None) -> str:
@@ -154,8 +185,7 @@ class Reason:
 def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
     """Return why nothing arrives from the source, by what the log says since it streamed last, or was started."""
     messages = _messages(paths)
-    since = max((at for at, message in enumerate(messages) if any(one in message for one in _BEGINS)), default=-1)
-    messages = messages[since + 1 :]
+    messages = messages[_last(messages, _BEGINS) + 1 :]
     is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for one, following in pairwise(messages))
     if is_broken or any(_IS_BEHIND.search(message) for message in messages):
         return _lost(upstream)
@@ -164,6 +194,11 @@ def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
             if pattern.search(message):
                 return Reason(f"{text} ({upstream}). {remedy}", remedy == _AGAIN)
     return Reason(f"Nothing is received from the source {upstream} now. {_AWAY}")
+
+
+def _last(messages: Sequence[str], texts: Sequence[str]) -> int:
+    """Return the index of the last message with one of these texts; -1: there is none."""
+    return max((at for at, message in enumerate(messages) if any(one in message for one in texts)), default=-1)
 
 
 def _lost(upstream: Upstream) -> Reason:
