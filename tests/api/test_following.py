@@ -77,12 +77,14 @@ def test_a_source_that_does_not_answer_delays_no_other_one(
 def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[str, Any]) -> None:
     world.backend.followers.problem = "The source cannot be reached. It follows again by itself."
     Observing(world.plane).observe_standbys()
-    assert world.look(follower)["metadata"]["following"]["problem"] == world.backend.followers.problem
+    following = world.look(follower)["metadata"]["following"]
+    assert (following["problem"], following.get("lag_bytes")) == (world.backend.followers.problem, None)
     Sampling(world.plane).sample()
     with world.plane.store.read() as tx:
         sample = metrics.last_sample(tx, follower["service_id"], world.plane.clock().replace(year=2000))
     assert sample is not None
-    assert sample.values[key_of("ramet_source_lag_bytes")] == 0.0
+    assert sample.values[key_of("ramet_source_lag_seconds")] == 0.0
+    assert key_of("ramet_source_lag_bytes") not in sample.values
 
 
 def test_a_time_that_was_not_received_is_refused_while_nothing_arrives(world: World, follower: dict[str, Any]) -> None:

@@ -154,14 +154,16 @@ def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> No
 
 def test_a_source_that_is_away_is_a_problem_until_it_is_back(client: Client, shared: Source, follower: Service) -> None:
 
-    def problem() -> str | None:
+    def seen() -> tuple[str | None, int | None]:
         following = client.get_service(follower.service_id).metadata.following
-        return None if following is None else following.problem
+        assert following is not None
+        return following.problem, following.lag_bytes
 
     shared.kill()
-    eventually(lambda: problem() is not None, "a problem")
+    eventually(lambda: seen()[0] is not None, "a problem")
+    assert seen()[1] is None
     start_again(shared)
-    eventually(lambda: problem() is None, "it follows again")
+    eventually(lambda: seen() == (None, 0), "it follows again")
     number = append_next(shared)
     eventually(lambda: (number,) in shows(follower.endpoint.port, _LEDGER), "the new row")
 

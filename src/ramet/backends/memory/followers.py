@@ -94,7 +94,7 @@ class MemoryFollowers:
                 return None
             if self.problem is None:
                 self._receive(server)
-            lag = (len(self.rows) - len(volume.rows)) * ROW_BYTES
+            lag = None if self.problem else (len(self.rows) - len(volume.rows)) * ROW_BYTES
             return Following(
                 observed_at=self.memory.clock(),
                 lag_bytes=lag,

@@ -18,9 +18,11 @@ from ramet.model.snapshot import lsn_number
 from ramet.model.upstream import Following, Upstream, lost_wal
 
 # Until the first message of a connection, its end is that of the one before, and both times are those of its begin.
+# While it streams from no source, what that has is not known.
 _PROGRESS = """
 SELECT pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
-    pg_wal_lsn_diff(coalesce(w.latest_end_lsn, pg_last_wal_receive_lsn()), pg_last_wal_replay_lsn())::int8,
+    CASE WHEN w.pid IS NOT NULL THEN
+        pg_wal_lsn_diff(coalesce(w.latest_end_lsn, pg_last_wal_receive_lsn()), pg_last_wal_replay_lsn())::int8 END,
     w.pid IS NOT NULL, pg_get_wal_replay_pause_state(),
     w.latest_end_lsn < %s::text::pg_lsn AND w.last_msg_send_time <> w.last_msg_receipt_time
 FROM (VALUES (1)) one LEFT JOIN pg_stat_wal_receiver w ON w.status = 'streaming'
