@@ -13,8 +13,9 @@ from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as ForkSource
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
+from ramet.backends.local.subscriptions.publisher import Publisher
 from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
-from ramet.errors import Failed, Invalid
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service_type import ServiceType
 from tests.backends.local.forks import make_backend, paths_of, recover, run
@@ -162,6 +163,29 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
         assert outside.execute(_SLOTS).fetchall() == []
     assert not directory_of(paths_of(follower.backend, follower.server)).exists()
     assert follower.backend.subscriptions.finish(follower.server, "one", 0.5).facts == {}
+
+
+def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its changes stop the subscription until it exists here, and are ignored from then on."""
+    subscriptions, server = follower.backend.subscriptions, follower.server
+    partition = "CREATE TABLE events_of_2027 PARTITION OF events FOR VALUES FROM ('2027-01-01') TO ('2028-01-01')"
+    follower.source.run(f"{partition}; INSERT INTO events VALUES ('2027-02-02', 'lost')")
+    eventually(lambda: subscriptions.observe(server).problem is not None, "a problem")
+    with follower.session() as inside:
+        inside.execute(partition.encode())
+    eventually(lambda: "events_of_2027" in str(subscriptions.observe(server).problem), "the partition is named")
+
+    def interrupt(_publisher: Publisher) -> None:
+        raise psycopg.OperationalError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "remove", interrupt)
+        with pytest.raises(Unavailable, match="interrupted"):
+            follower.finish()
+    assert follower.finish()["not_replicated"] == ["public.events_of_2027"]
+    follower.source.run("DROP TABLE events_of_2027")
 
 
 def test_tenants_see_no_password_and_own_nothing_of_it(follower: Follower) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -56,6 +56,8 @@ WHERE pubname = %s AND relkind IN ('r', 'p') AND relpersistence = 'p' AND NOT re
     AND NOT EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND prrelid = c.oid)
 ORDER BY 1 LIMIT {_MOST_NAMES}
 """  # noqa: S608 - all of it is ours
+# Partitions are published under their own names, also those that are made later.
+_PUBLISHED_NOW = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
 _SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 _LAG = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
@@ -153,6 +155,11 @@ class Publisher:
     def not_published(self) -> list[str]:
         """Return the tables of the source that it does not publish."""
         return _bounded(name for (name,) in self.connection.execute(_NOT_PUBLISHED, (self.name,)).fetchall())
+
+    def not_received(self, subscribed: Set[tuple[str, str]]) -> list[str]:
+        """Return the tables that are published, and of which the subscription, which has these, ignores all changes."""
+        published = self.connection.execute(_PUBLISHED_NOW, (self.name,)).fetchall()
+        return _bounded(f"{schema}.{name}" for schema, name in published if (schema, name) not in subscribed)
 
     def position(self) -> str:
         """Return the end of the source's WAL."""

@@ -20,6 +20,10 @@ _TABLES = """
 SELECT count(*), count(*) FILTER (WHERE srsubstate = 'r') FROM pg_subscription_rel r
 JOIN pg_subscription s ON s.oid = r.srsubid WHERE subname = %s
 """
+_NAMES = """
+SELECT nspname::text, relname::text FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid
+JOIN pg_class c ON c.oid = r.srrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE subname = %s
+"""
 _WORKER = """
 SELECT EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.relid IS NULL
         AND w.pid IS NOT NULL AND w.latest_end_lsn IS NOT NULL),
@@ -78,6 +82,11 @@ def copied(connection: Connection, name: str) -> tuple[int, int]:
     """Return the number of tables, and of those whose first copy is complete."""
     tables, done = connection.execute(_TABLES, (name,)).fetchall()[0]
     return tables, done
+
+
+def tables_of(connection: Connection, name: str) -> set[tuple[str, str]]:
+    """Return the schemas and names of the tables that a subscription receives; it ignores those made later."""
+    return {(schema, table) for schema, table in connection.execute(_NAMES, (name,)).fetchall()}
 
 
 def set_sequences(connection: Connection, sequences: Sequence[SequenceValue]) -> int:

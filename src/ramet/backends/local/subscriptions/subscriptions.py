@@ -33,6 +33,7 @@ from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
 _PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
+_MISSING = "missing.json"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -91,6 +92,7 @@ class LocalSubscriptions:
         paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
         with connections.connect(paths, DATABASE) as connection:
             found, (tables, copied) = subscriber.state(connection, name), subscriber.copied(connection, name)
+            known = subscriber.tables_of(connection, name)
         if found is None:
             return SubscriptionState(tables, copied, None, missing_subscription(name))
         kept = self._kept(paths)
@@ -98,7 +100,7 @@ class LocalSubscriptions:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
                 publisher = Publisher(source, name)
                 lag, status = publisher.lag()
-                missing = publisher.not_published() if copied == tables else []
+                missing = publisher.not_published() + publisher.not_received(known) if copied == tables else []
         except psycopg.Error as error:
             return SubscriptionState(
                 tables, copied, None, f"The source {kept.source} cannot be reached: {words_of(error)}."
@@ -125,7 +127,7 @@ class LocalSubscriptions:
                 end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
                     return Progress(None, self._left(paths, publisher, end))
-                missing = publisher.not_published() + publisher.hidden_sequences()
+                missing = self._not_replicated(paths, publisher)
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
         except psycopg.OperationalError as error:
@@ -165,6 +167,17 @@ class LocalSubscriptions:
             end = publisher.position()
             files.write(file, f"{promotion_id} {end}", durable=True)
         return end
+
+    def _not_replicated(self, paths: ServicePaths, publisher: Publisher) -> list[str]:
+        """Return what was not replicated, as long as the subscription exists, and afterwards the same."""
+        file = directory_of(paths) / _MISSING
+        with connections.connect(paths, DATABASE) as connection:
+            if subscriber.state(connection, publisher.name) is None:
+                return msgspec.json.decode(files.read(file) or "[]", type=list[str])
+            known = subscriber.tables_of(connection, publisher.name)
+        missing = publisher.not_published() + publisher.not_received(known) + publisher.hidden_sequences()
+        files.write(file, msgspec.json.encode(missing), durable=True)
+        return missing
 
     def _carry_over(self, paths: ServicePaths, name: str, publisher: Publisher) -> int:
         with connections.connect(paths, DATABASE) as connection:
