@@ -291,6 +291,9 @@ def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
     problem = follower.backend.subscriptions.observe(follower.server).problem
     assert problem is not None
     assert "has removed the WAL of the slot" in problem
+    with pytest.raises(Failed, match="A fork of the service is independent") as failed:
+        follower.finish()
+    assert failed.value.code == "SLOT_LOST"
 
 
 def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:

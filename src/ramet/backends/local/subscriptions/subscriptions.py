@@ -39,6 +39,8 @@ _ASK_SECONDS = 0.2
 _FAILS = "The subscription fails again and again: the log of the service says why."
 _HAS_FAILED = ". The subscription has failed: if this does not go on, the log of the service says why"
 _NOT_COPIED = "Copying a table has failed, and is tried again: if it goes on failing, the log of the service says why."
+_FORK = "A fork of the service is independent, and has what was received."
+_NO_SLOT = (None, "lost")
 # A request waits for the first, whatever else is observed for the second, and a worker for the third.
 _EXAMINE_SECONDS, _OBSERVE_SECONDS, _FINISH_SECONDS = 20.0, 10.0, 30.0
 
@@ -105,10 +107,9 @@ class LocalSubscriptions:
             return SubscriptionState(
                 tables, copied, None, f"The source {kept.source} cannot be reached: {words_of(error)}."
             )
-        if status in (None, "lost"):
-            return SubscriptionState(
-                tables, copied, None, f"The source has removed the WAL of the slot {name}: make the service again."
-            )
+        if status in _NO_SLOT:
+            lost = f"The source has removed the WAL of the slot {name}: make the service again. {_FORK}"
+            return SubscriptionState(tables, copied, None, lost)
         problem = unpublished_tables(missing) if missing else None
         if found.copy_failed and copied < tables:
             problem = _NOT_COPIED
@@ -124,6 +125,7 @@ class LocalSubscriptions:
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
                 publisher = Publisher(source, name)
+                self._check_slot(paths, publisher)
                 end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
                     return Progress(None, self._left(paths, publisher, end))
@@ -131,7 +133,7 @@ class LocalSubscriptions:
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
         except psycopg.OperationalError as error:
-            raise _unreachable(kept.source, error) from error
+            raise _unreachable(kept.source, error, f". {_FORK}") from error
         shutil.rmtree(directory_of(paths))
         return Progress({"end_lsn": end, "sequences": count, "not_replicated": missing})
 
@@ -158,6 +160,14 @@ class LocalSubscriptions:
         except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes
             _log.warning("slot and publication %s stay in %s: %s", name, kept.source, words_of(error))
         shutil.rmtree(directory)
+
+    def _check_slot(self, paths: ServicePaths, publisher: Publisher) -> None:
+        """Raise Failed when the subscription can receive nothing more: no promotion may wait for the rest."""
+        with connections.connect(paths, DATABASE) as connection:
+            is_subscribed = subscriber.state(connection, publisher.name) is not None
+        if is_subscribed and publisher.lag()[1] in _NO_SLOT:
+            message = f"The source has removed the WAL of the slot {publisher.name}, so its last changes cannot arrive"
+            raise Failed("SLOT_LOST", message, _FORK)
 
     def _end_of(self, paths: ServicePaths, publisher: Publisher, promotion_id: str) -> str:
         """Return what a promotion waits for; that of an earlier one, which was given up, does not count."""
@@ -243,5 +253,5 @@ def directory_of(paths: ServicePaths) -> Path:
     return paths.root / "subscription"
 
 
-def _unreachable(source: SourceAddress, error: psycopg.Error) -> Unavailable:
-    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", words_of(error))
+def _unreachable(source: SourceAddress, error: psycopg.Error, remedy: str = "") -> Unavailable:
+    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", words_of(error) + remedy)
