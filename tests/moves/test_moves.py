@@ -24,6 +24,7 @@ from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.moves import procedure as steps
 from ramet.moves.destination import Belongings, Source
 from ramet.moves.verbs import cancel_move
+from ramet.operations import transitions
 from ramet.operations.procedure import Procedure
 from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
 from ramet.store import operations
@@ -231,6 +232,20 @@ def test_a_copy_that_did_not_receive_the_end_is_not_opened(pair: Pair, monkeypat
     assert "has not received the end of this one" in (shown(pair, move_id).error or "")
     assert (pair.places(), pair.copies()) == (["here"], [])
     assert pair.here.backend.values(pair.moved) == [*ROWS, "last"]
+
+
+def test_a_move_waits_for_the_other_ramet_while_the_copy_catches_up(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_id, blocked = held_at(pair, "catch_up")
+    monkeypatch.setattr(transitions, "_LONGEST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(steps, "_PAUSE_SECONDS", 0.001)
+    pair.is_away = True
+    go_on(pair, blocked, 0.5)
+    assert shown(pair, move_id).status is OperationStatus.RUNNING
+    pair.is_away = False
+    pair.work()
+    assert (shown(pair, move_id).status, pair.places()) == (OperationStatus.SUCCEEDED, ["there"])
 
 
 def test_while_nobody_answers_there_the_service_is_opened_nowhere(pair: Pair) -> None:

@@ -99,7 +99,14 @@ class Move(Steps):
         return Next("catch_up", replace(work.state, target_id=found))
 
     def catch_up(self, work: Work[MoveState]) -> Outcome:
+        """Wait until the copy is close behind, also while one of both sides is away: it may have taken hours so far."""
         self._service(work)
+        try:
+            return self._closeness(work)
+        except Unavailable as error:
+            return Wait(_PAUSE_SECONDS, str(error))
+
+    def _closeness(self, work: Work[MoveState]) -> Outcome:
         seen = self._look(work)
         if seen is None or (seen.status is Status.UNSTABLE and not seen.was_ready):
             raise Failed("NOT_COPIED", f"The service there could not be made: {_why(seen)}", "Move it again.")
