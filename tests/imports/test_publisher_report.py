@@ -40,5 +40,7 @@ def test_what_cannot_work_is_refused_with_a_remedy(changes: dict[str, object], p
 
 
 def test_what_is_not_replicated_is_named() -> None:
-    found = judge_publisher(replace(GOOD, unlogged=("public.cache",), large_object_count=3), 18)
-    assert [one.subject for one in found if one.effect is Effect.CHANGED] == ["unlogged tables", "large objects"]
+    facts = replace(GOOD, unlogged=("public.cache",), materialized_views=("public.totals",), large_object_count=3)
+    found = [one for one in judge_publisher(facts, 18) if one.effect is Effect.CHANGED]
+    assert [one.subject for one in found] == ["unlogged tables", "materialized views", "large objects"]
+    assert "public.totals have no rows" in found[1].message

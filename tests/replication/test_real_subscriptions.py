@@ -317,17 +317,20 @@ def test_what_speaks_against_a_source_is_read_before_anything_is_made(backend: L
     source.run("CREATE TABLE keyless (n int)")
     source.run("CREATE TABLE deferred (n int PRIMARY KEY DEFERRABLE)")
     source.run("CREATE UNLOGGED TABLE cache (n int PRIMARY KEY)")
+    source.run("CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM customers")
     source.run(f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD.reveal().replace(chr(39), chr(39) * 2)}'")
     address = address_of(source)
     facts = backend.subscriptions.examine(address, PASSWORD)
     assert (facts.major, facts.wal_level, facts.is_standby) == (source.installation.major, "logical", False)
     assert (facts.may_replicate, facts.may_publish, facts.not_owned) == (True, True, ())
     assert (facts.without_identity, facts.unlogged) == (("public.deferred", "public.keyless"), ("public.cache",))
+    assert facts.materialized_views == ("public.totals",)
     facts = backend.subscriptions.examine(replace(address, user="reader"), PASSWORD)
     assert (facts.may_replicate, facts.may_publish) == (False, False)
     assert "public.customers" in facts.not_owned
     with pytest.raises(Invalid, match="password authentication failed"):
         backend.subscriptions.examine(address, Secret("another"))
+    source.run("DROP MATERIALIZED VIEW totals")
     source.run("DROP TABLE keyless, deferred, cache")
     source.run("DROP ROLE reader")
 

@@ -59,6 +59,11 @@ def _not_replicated(facts: PublisherFacts) -> Iterator[Finding]:
         yield Finding(
             Effect.CHANGED, "unlogged tables", f"the rows of {shown_names(facts.unlogged)} are not replicated"
         )
+    if facts.materialized_views:
+        message = f"{shown_names(facts.materialized_views)} have no rows, and cannot be read before they are refreshed"
+        yield Finding(
+            Effect.CHANGED, "materialized views", message, "REFRESH MATERIALIZED VIEW each after the promotion."
+        )
     if facts.large_object_count:
         message = f"{facts.large_object_count} large objects are not replicated"
         yield Finding(Effect.CHANGED, "large objects", message, "Import the database instead if you need them.")

@@ -17,7 +17,7 @@ class PublisherFacts:
 
     `free_slots` and `free_senders` are how many more the source allows. `not_owned` are tables that the role may not
     publish, `without_identity` those whose rows cannot be updated or deleted once they are published, and `unlogged`
-    those that are not replicated.
+    those that are not replicated. `materialized_views` are copied without their rows.
     """
 
     major: int
@@ -32,6 +32,7 @@ class PublisherFacts:
     not_owned: tuple[str, ...] = ()
     without_identity: tuple[str, ...] = ()
     unlogged: tuple[str, ...] = ()
+    materialized_views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ SELECT format('%I.%I', nspname, relname), pg_has_role(relowner, 'USAGE'), relper
 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND {_OURS} ORDER BY 1
 """  # noqa: S608 - all of it is ours
+_MATERIALIZED_VIEWS = f"""
+SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE relkind = 'm' AND {_OURS} ORDER BY 1 LIMIT {_MOST_NAMES}
+"""  # noqa: S608 - all of it is ours
 _PUBLISHED = f"""
 SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND relpersistence = 'p' AND NOT relispartition AND {_OURS} ORDER BY 1, 2
@@ -111,6 +115,7 @@ def read_facts(connection: Connection) -> PublisherFacts:
         not_owned=tuple(name for name, is_owned, _, _ in tables if not is_owned)[:_MOST_NAMES],
         without_identity=tuple(name for name, _, _, lacks in tables if lacks)[:_MOST_NAMES],
         unlogged=tuple(name for name, _, is_unlogged, _ in tables if is_unlogged)[:_MOST_NAMES],
+        materialized_views=tuple(name for (name,) in rows(connection, _MATERIALIZED_VIEWS)),
     )
 
 
