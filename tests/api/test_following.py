@@ -74,6 +74,16 @@ def test_a_source_that_does_not_answer_delays_no_other_one(
     assert [world.look(each)["metadata"]["following"]["lag_bytes"] for each in (one, two)] == [0, 0]
 
 
+def test_a_source_whose_transactions_do_not_end_is_waited_for(world: World) -> None:
+    world.backend.subscriptions.blocked = "Transactions have to end"
+    service = world.post(path_of(world), {**BODY, "method": "LOGICAL"}).json()
+    world.worker.run_until_idle(limit_seconds=0.5)
+    assert (world.look(service)["status"], world.backend.subscriptions.published) == ("CONFIGURING", set())
+    world.backend.subscriptions.blocked = None
+    world.work()
+    assert (world.look(service)["status"], world.backend.subscriptions.published) == ("READY", {service["service_id"]})
+
+
 def test_why_nothing_arrives_is_shown_and_recorded(world: World, follower: dict[str, Any]) -> None:
     world.backend.followers.problem = "The source cannot be reached. It follows again by itself."
     Observing(world.plane).observe_standbys()

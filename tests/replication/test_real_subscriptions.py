@@ -13,6 +13,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as ForkSource
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
+from ramet.backends.local.subscriptions import publisher
 from ramet.backends.local.subscriptions.publisher import Publisher
 from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
 from ramet.errors import Failed, Invalid, Unavailable
@@ -310,6 +311,22 @@ def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_wha
     with follower.source.connect() as outside:
         eventually(lambda: outside.execute(_SLOTS).fetchall() == [(name, False)])
         outside.execute(remedy.removesuffix(".").encode())
+
+
+def test_a_transaction_of_the_source_that_does_not_end_is_named(
+    backend: LocalBackend, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "_SETTINGS", "-c search_path=pg_catalog -c statement_timeout=500ms")
+    server, sealed = new_server(backend.instances, pg_major=max(MAJORS)), backend.sources.seal(PASSWORD)
+    with source.connect() as connection:
+        with connection.transaction():
+            connection.execute("SELECT pg_current_xact_id()")
+            blocked = backend.subscriptions.publish(server, address_of(source), sealed)
+        assert "Transactions that began before have to end" in str(blocked)
+    monkeypatch.undo()
+    assert backend.subscriptions.publish(server, address_of(source), sealed) is None
+    backend.subscriptions.discard(server.service_id)
+    backend.servers.destroy(server.service_id)
 
 
 @pytest.mark.parametrize("source", MAJORS, indirect=True)

@@ -42,7 +42,9 @@ class FollowLogical(Import):
     def prepare(self, work: Work[ImportState]) -> Outcome:
         server, source, sealed = self.tools.server(work), work.state.source, work.state.sealed
         if sealed is not None:
-            self.tools.backend.subscriptions.publish(server, source, sealed)
+            missing = self.tools.backend.subscriptions.publish(server, source, sealed)
+            if missing is not None:
+                return Wait(_PAUSE_SECONDS, missing)
             self.tools.backend.sources.keep(server, source, sealed)
         return Next("fetch", replace(work.state, sealed=None))
 

@@ -78,10 +78,11 @@ class Subscriptions(Protocol):
     def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
         """Read what a subscription depends on; nothing is changed. Raises Invalid when the source cannot be read."""
 
-    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> str | None:
         """Make a publication of all tables, and a slot, in the source; keep its password in the server's directory.
 
-        Before the schema is copied: a table that is made later is in neither. Raises Failed with the source's reason.
+        Before the schema is copied: a table that is made later is in neither. Return what they wait for in the source,
+        after about a minute; None when both are there. Raises Failed with the source's reason.
         """
 
     def subscribe(self, server: Server) -> None:

@@ -16,21 +16,27 @@ _PLAIN = PublisherFacts(18, "logical", False, True, True, 10, 10, 0, 0)
 
 @dataclass
 class MemorySubscriptions:
-    """Copies all rows at once; obeys ramet.backends.interface.subscriptions.Subscriptions."""
+    """Copies all rows at once; obeys ramet.backends.interface.subscriptions.Subscriptions.
+
+    `blocked` is what publications and slots of the source wait for now.
+    """
 
     memory: Memory
     sources: MemorySources
     facts: PublisherFacts = _PLAIN
     published: set[str] = field(default_factory=set)
     subscribed: set[str] = field(default_factory=set)
+    blocked: str | None = None
 
     def examine(self, source: SourceAddress, password: Secret) -> PublisherFacts:
         if password != self.sources.password:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", "wrong password")
         return self.facts
 
-    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
-        self.published.add(server.service_id)
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> str | None:
+        if self.blocked is None:
+            self.published.add(server.service_id)
+        return self.blocked
 
     def subscribe(self, server: Server) -> None:
         self.memory.running(server.service_id)

@@ -66,17 +66,20 @@ class LocalSubscriptions:
         except UNREADABLE as error:
             raise Invalid("SOURCE_UNREADABLE", f"The source {source} could not be examined", words_of(error)) from error
 
-    def publish(self, server: Server, source: SourceAddress, sealed: str) -> None:
+    def publish(self, server: Server, source: SourceAddress, sealed: str) -> str | None:
         self._check_version(server)
         paths = self.instances.make_directories(server)
         self._keep(paths, _Kept(source, sealed))
         try:
             with open_session(source, self.vault.unseal(sealed)) as connection:
                 Publisher(connection, name_of(server.service_id)).publish()
+        except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
+            return f"Transactions that began before have to end in the source {source}: {words_of(error)}"
         except psycopg.OperationalError as error:
             raise _unreachable(source, error) from error
         except psycopg.Error as error:
             raise Failed("NOT_PUBLISHED", f"The source {source} could not be published", words_of(error)) from error
+        return None
 
     def subscribe(self, server: Server) -> None:
         self._check_version(server)
