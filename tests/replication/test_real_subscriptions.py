@@ -297,6 +297,20 @@ def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
     assert failed.value.code == "SLOT_LOST"
 
 
+def test_what_stays_in_a_source_that_is_away_is_named_with_its_remedy(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_publisher: Publisher) -> None:
+        raise psycopg.OperationalError("it is away")
+
+    monkeypatch.setattr(Publisher, "remove", fail)
+    left = str(follower.backend.subscriptions.discard(follower.server.service_id))
+    assert "keep WAL there: it is away." in left
+    with follower.source.connect() as outside:
+        outside.execute(left.partition("There: ")[2].removesuffix(".").encode())
+    assert follower.backend.subscriptions.discard(follower.server.service_id) is None
+
+
 def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:
     backend, server, name = follower.backend, follower.server, name_of(follower.server.service_id)
     shutil.rmtree(directory_of(paths_of(backend, server)))  # as on another host

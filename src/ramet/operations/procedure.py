@@ -66,10 +66,11 @@ class Wait:
 
 @dataclass(frozen=True)
 class Done:
-    """The operation succeeded."""
+    """The operation succeeded; its history shows the `warning`, too."""
 
     state: msgspec.Struct | None = None
     changes: Changes | None = None
+    warning: str | None = None
 
 
 Outcome = Next | Wait | Done

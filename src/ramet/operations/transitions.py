@@ -39,7 +39,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: f
             return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
         case Done():
             over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
-            return Transition(replace(over, error=None), event="DONE")
+            return Transition(replace(over, error=None), event="DONE", error=outcome.warning)
         case Wait():
             return _waiting(operation, outcome, procedure, seconds)
 

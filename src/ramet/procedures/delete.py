@@ -47,8 +47,10 @@ class Delete(Steps):
         archived = None if work.state.is_archived else _complete_archive(self.tools, work)
         if archived is not None:
             return archived
-        self.tools.backend.subscriptions.discard(work.subject)  # a slot that stays would fill the disk of the source
-        self.tools.backend.followers.discard(work.subject)
+        if work.state.left_in_source is None:
+            left = self._discard_source(work.subject)
+            if left is not None:  # recorded at once: another run would not find it
+                return Next(work.step, replace(work.state, left_in_source=left))
         self.tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
@@ -57,7 +59,12 @@ class Delete(Steps):
             finish(tx, work, deleted_at=self.tools.clock())
             services.expect_base_backups(tx, work.subject)
 
-        return Done(changes=record)
+        return Done(changes=record, warning=work.state.left_in_source)
+
+    def _discard_source(self, service_id: str) -> str | None:
+        """Forget what the service follows; return what stays there: a slot would fill the disk of the source."""
+        of_subscription = self.tools.backend.subscriptions.discard(service_id)
+        return self.tools.backend.followers.discard(service_id) or of_subscription
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, down_reason=f"It could not be deleted: {error}")

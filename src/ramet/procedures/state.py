@@ -40,11 +40,13 @@ class DeleteState(Interrupting, frozen=True, kw_only=True):
     """`reason` says why Ramet deletes the service by itself.
 
     `is_stopped`: its server has stopped, so that the archive can have all of it. `is_archived`: nothing more is sent.
+    `left_in_source` says what stays in the database that it followed.
     """
 
     reason: str | None = None
     is_stopped: bool = False
     is_archived: bool = False
+    left_in_source: str | None = None
 
 
 class CreateState(Restartable, frozen=True, kw_only=True):

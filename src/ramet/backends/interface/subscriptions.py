@@ -58,8 +58,13 @@ def missing_subscription(name: str) -> str:
     return (
         "It receives nothing from its source any more: its subscription is gone, as after a recovery from the off-host"
         " archive. Promote the service to keep what it has, or follow the source with a new one. In the source:"
-        f" SELECT pg_drop_replication_slot('{name}'); DROP PUBLICATION {name}."
+        f" {removal(name)}."
     )
+
+
+def removal(name: str) -> str:
+    """Return the statements that remove the slot and the publication of this name from a source."""
+    return f"SELECT pg_drop_replication_slot('{name}'); DROP PUBLICATION {name}"
 
 
 def unpublished_tables(names: Sequence[str]) -> str:
@@ -104,5 +109,8 @@ class Subscriptions(Protocol):
         What the source has sent since then is not in the server, and is not sent again.
         """
 
-    def discard(self, service_id: str) -> None:
-        """Remove publication and slot from the source, if it can be reached, and the password."""
+    def discard(self, service_id: str) -> str | None:
+        """Remove publication and slot from the source, and the password.
+
+        Return a warning when these stay, because the source cannot be reached; None otherwise.
+        """

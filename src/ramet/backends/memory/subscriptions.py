@@ -61,6 +61,7 @@ class MemorySubscriptions:
         self.memory.running(server.service_id)
         self.subscribed.discard(server.service_id)
 
-    def discard(self, service_id: str) -> None:
+    def discard(self, service_id: str) -> str | None:
         self.subscribed.discard(service_id)
         self.published.discard(service_id)
+        return None

@@ -15,6 +15,7 @@ from ramet.backends.interface.subscriptions import (
     PublisherFacts,
     SubscriptionState,
     missing_subscription,
+    removal,
     unpublished_tables,
 )
 from ramet.backends.interface.values import Progress, Server
@@ -148,21 +149,26 @@ class LocalSubscriptions:
         with connections.connect(paths, DATABASE) as connection:
             subscriber.drop(connection, name)
 
-    def discard(self, service_id: str) -> None:
+    def discard(self, service_id: str) -> str | None:
         paths = self.instances.paths(service_id)
         directory = directory_of(paths)
         if not (directory / _SOURCE).exists():
             shutil.rmtree(directory, ignore_errors=not directory.exists())
-            return
-        kept, name = self._kept(paths), name_of(service_id)
+            return None
+        kept, name, left = self._kept(paths), name_of(service_id), None
         with contextlib.suppress(psycopg.Error, Unavailable), connections.connect(paths, DATABASE) as connection:
             subscriber.drop(connection, name)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
                 Publisher(source, name).remove()
         except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes
-            _log.warning("slot and publication %s stay in %s: %s", name, kept.source, words_of(error))
+            left = (
+                f"The slot and the publication {name} stay in {kept.source}, and keep WAL there: {words_of(error)}."
+                f" There: {removal(name)}."
+            )
+            _log.warning("service %s: %s", service_id, left)
         shutil.rmtree(directory)
+        return left
 
     def _check_slot(self, paths: ServicePaths, publisher: Publisher) -> None:
         """Raise Failed when the subscription can receive nothing more: no promotion may wait for the rest."""
