@@ -29,6 +29,7 @@ from ramet.operations.procedure import Procedure
 from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
 from ramet.store import operations
 from ramet.store.tables import operation
+from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
 from tests.moves.conftest import ROWS, URL, Pair, Watched
 from tests.moves.moving import go_on, held_at, run, shown
@@ -345,6 +346,17 @@ def test_a_service_is_not_moved_while_its_data_is_replaced_nor_the_other_way_aro
     with pytest.raises(WrongState) as restored:
         pair.request(other)
     assert restored.value.code == "RESTORE_UNDER_WAY"
+
+
+def test_a_service_that_is_moved_is_not_upgraded(pair: Pair) -> None:
+    here = pair.here
+    _, blocked = held_at(pair, "catch_up")
+    request = UpgradeRequest(max(here.backend.upgrades.majors()))
+    with pytest.raises(Invalid, match="the move under way") as refused:
+        upgrade_service(here.plane, here.project.id, pair.moved, request)
+    assert refused.value.code == "UPGRADE_REFUSED"
+    go_on(pair, blocked)
+    assert pair.places() == ["there"]
 
 
 def test_a_service_whose_move_was_called_off_is_restored_though_the_other_ramet_is_away(pair: Pair) -> None:

@@ -54,7 +54,7 @@ from ramet.procedures.servers import (
 )
 from ramet.procedures.spec import submit
 from ramet.procedures.state import UpgradeState
-from ramet.store import replica_sets, services, snapshots
+from ramet.store import operations, replica_sets, services, snapshots
 from ramet.store.database import Store
 
 _PAUSE_SECONDS = 0.1
@@ -80,6 +80,13 @@ def find_obstacle(store: Store, backend: Backend, service: Service) -> Refusal |
         )
     with store.read() as tx:
         sets = replica_sets.live_sets(tx, service.id)
+        is_moved = operations.under_way(tx, service.id, ProcedureName.MOVE)
+    if is_moved:
+        return Refusal(
+            "the move under way",
+            "its copy cannot follow another version",
+            "See 'ramet service moves', and call the move off, or upgrade the service where it is moved to.",
+        )
     if sets:
         return Refusal(
             f"read replica set {sets[0].name}",
