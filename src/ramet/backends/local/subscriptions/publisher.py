@@ -102,6 +102,7 @@ def read_facts(connection: Connection) -> PublisherFacts:
     """Return what a subscription to this database depends on."""
     major, level, is_standby, replicates, publishes, slots, senders, sequences, objects = row(connection, _BASIC)
     tables = rows(connection, _TABLES)
+    published = [one for one in tables if not one[2]]
     return PublisherFacts(
         major=major,
         wal_level=level,
@@ -112,8 +113,8 @@ def read_facts(connection: Connection) -> PublisherFacts:
         free_senders=senders,
         sequence_count=sequences,
         large_object_count=objects,
-        not_owned=tuple(name for name, is_owned, _, _ in tables if not is_owned)[:_MOST_NAMES],
-        without_identity=tuple(name for name, _, _, lacks in tables if lacks)[:_MOST_NAMES],
+        not_owned=tuple(name for name, is_owned, _, _ in published if not is_owned)[:_MOST_NAMES],
+        without_identity=tuple(name for name, _, _, lacks in published if lacks)[:_MOST_NAMES],
         unlogged=tuple(name for name, _, is_unlogged, _ in tables if is_unlogged)[:_MOST_NAMES],
         materialized_views=tuple(name for (name,) in rows(connection, _MATERIALIZED_VIEWS)),
     )
