@@ -50,6 +50,7 @@ INSERT INTO events SELECT '2026-08-01', 'more ' || count(*) FROM events;
 _TABLES = ("customers", '"Odd name"', "events", "full_identity")
 _SLOTS = "SELECT slot_name, active FROM pg_replication_slots"
 _HBA = "local all all scram-sha-256\nhost all all all scram-sha-256\n"
+_PAGE_HEADER_BYTES = 40  # between the end of a record and the begin of the next one, on another page
 Connection = psycopg.Connection[tuple[object, ...]]
 
 
@@ -280,6 +281,19 @@ def test_a_promotion_that_cannot_end_says_the_same_whatever_the_source_writes(fo
     follower.source.run("INSERT INTO full_identity SELECT 1000 + n FROM generate_series(1, 20000) AS n")
     assert follower.finish("asked for again")["not_replicated"] == []
     assert follower.has_all()
+
+
+def test_a_promotion_awaits_commits_that_the_source_has_not_flushed_yet(source: Source) -> None:
+    with source.connect() as writer, source.connect() as outside:
+        writer.execute("SET synchronous_commit = off")
+        writer.execute("INSERT INTO full_identity VALUES (4711)")
+        writer.execute("DELETE FROM full_identity WHERE n = 4711")
+        inserted = writer.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()[0][0]
+        position = Publisher(outside, "of_nobody").position()
+        end = "SELECT pg_current_wal_flush_lsn() >= %s::text::pg_lsn, %s::text::pg_lsn - %s::text::pg_lsn"
+        ((is_flushed, missing),) = outside.execute(end, (position, inserted, position)).fetchall()
+    assert is_flushed
+    assert int(str(missing)) <= _PAGE_HEADER_BYTES
 
 
 def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:

@@ -67,6 +67,10 @@ _LAG = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
 WHERE slot_name = %s
 """
+_INSERTED = """
+SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1 FROM pg_settings WHERE name = 'wal_writer_delay'
+"""
+_IS_FLUSHED = "SELECT pg_current_wal_flush_lsn() >= %s::text::pg_lsn"
 _SEQUENCES = f"""
 SELECT nspname, relname, has_schema_privilege(n.oid, 'USAGE') AND has_sequence_privilege(c.oid, 'SELECT')
 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
@@ -168,8 +172,15 @@ class Publisher:
         return _bounded(f"{schema}.{name}" for schema, name in published if (schema, name) not in subscribed)
 
     def position(self) -> str:
-        """Return the end of the source's WAL."""
-        return str(self.connection.execute("SELECT pg_current_wal_lsn()").fetchall()[0][0])
+        """Return the end of all that the source has committed, which is flushed by then.
+
+        With synchronous_commit = off that takes three times wal_writer_delay (PostgreSQL 18 docs, 28.4); what is not
+        flushed after that is no commit.
+        """
+        end, seconds = row(self.connection, _INSERTED)
+        if wait_until(lambda: bool(row(self.connection, _IS_FLUSHED, end)[0]), float(seconds), _PAUSE_SECONDS):
+            return str(end)
+        return str(row(self.connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
 
     def has_confirmed(self, lsn: str) -> bool:
         """Tell whether the subscriber has applied all before a position."""
