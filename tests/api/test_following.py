@@ -12,7 +12,7 @@ from ramet.backends.interface.followers import HostFacts
 from ramet.backends.interface.subscriptions import SubscriptionState
 from ramet.backends.interface.values import Progress, Server
 from ramet.control.duties.sampling import Sampling
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
@@ -208,62 +208,6 @@ def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
 def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:
     answer = world.post(f"{world.services_path}/{follower['service_id']}/promote", {"wait_for_lsn": "now"})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_FIELD")
-
-
-def test_a_slot_of_the_services_own_needs_a_limit_in_the_source_and_room(world: World) -> None:
-    followers = world.backend.followers
-    answer = world.post(path_of(world), {**BODY, "create_slot": True})
-    assert (answer.status_code, answer.json()["code"]) == (400, "FOLLOW_REFUSED")
-    assert "max_slot_wal_keep_size is unknown" in answer.json()["details"]
-    limited = {**followers.facts.settings, "max_slot_wal_keep_size": "0"}
-    followers.facts = replace(followers.facts, settings=limited, free_slots=0)
-    details = world.post(path_of(world), {**BODY, "create_slot": True}).json()["details"]
-    assert "max_slot_wal_keep_size is 0" in details
-    assert "all replication slots that the source allows exist" in details
-    followers.facts = replace(followers.facts, settings={**limited, "max_slot_wal_keep_size": "1024"}, free_slots=1)
-    named = world.post(path_of(world), {**BODY, "slot": "standby"})
-    assert "no physical replication slot 'standby'" in named.json()["details"]
-    assert world.post(path_of(world), {**BODY, "create_slot": True}).status_code == 202
-
-
-def test_the_services_own_slot_ends_with_the_service_or_its_promotion(world: World) -> None:
-    followers = world.backend.followers
-    followers.facts = replace(
-        followers.facts, settings={**followers.facts.settings, "max_slot_wal_keep_size": "1024"}, free_slots=2
-    )
-    for verb in ("", "/promote"):
-        made = world.post(path_of(world), {**BODY, "create_slot": True}).json()
-        world.work()
-        assert followers.slots == {f"ramet_{made['service_id']}"}
-        path = f"{world.services_path}/{made['service_id']}{verb}"
-        assert (world.post(path, {}) if verb else world.delete(path)).status_code == 202
-        world.work()
-        assert followers.slots == set()
-
-
-def test_the_history_of_a_deletion_says_that_a_slot_stays_in_the_source(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    followers, destroy = world.backend.followers, world.backend.servers.destroy
-    limited = {**followers.facts.settings, "max_slot_wal_keep_size": "1024"}
-    followers.facts = replace(followers.facts, settings=limited)
-    made = world.post(path_of(world), {**BODY, "create_slot": True}).json()
-    world.work()
-    followers.problem = "The source cannot be reached."
-    failures = [Unavailable("SERVER_STOPPING", "The server is still stopping")]
-
-    def destroy_at_last(service_id: str) -> None:
-        if failures:
-            raise failures.pop()
-        destroy(service_id)
-
-    monkeypatch.setattr(world.backend.servers, "destroy", destroy_at_last)
-    assert world.delete(world.path(made["service_id"])).status_code == 202
-    world.work()
-    operation = world.get(world.services_path.removesuffix("services") + "operations").json()["operations"][0]
-    assert (operation["operation"], operation["status"], operation["error"]) == ("delete", "SUCCEEDED", None)
-    slot = f"The slot ramet_{made['service_id']} stays in the source. The source cannot be reached."
-    assert operation["steps"][-1]["error"] == slot
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ class Followers(Protocol):
     def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
         """Return None when the standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
 
-        Otherwise a text that changes with the progress. Raises Unavailable when it does not serve.
+        Otherwise a text that changes with the progress. Raises Failed when the source has run again after that shutdown
+        and sent nothing, and Unavailable when it does not serve.
         """
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
