@@ -1,7 +1,9 @@
 """Services of a whole local backend for tests: made, forked, asked for their rows, and gone at the end."""
 
 import contextlib
+import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,8 @@ from ramet.backends.interface.values import Capture, Server, SnapshotFacts, Sour
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.inventory import LocalInventory
-from ramet.backends.local.restore import fetched
+from ramet.backends.local.process.identity import processes_in
+from ramet.backends.local.restore import fetched, snapshots
 from ramet.backends.local.sql import connections
 from ramet.ids import new_id
 from tests.backends.local.hosts import data_root, new_server
@@ -115,6 +118,15 @@ def snapshot(backend: LocalBackend, server: Server, *, paused: bool = False) -> 
     facts = backend.restore.take_snapshot(server, snapshot_id, paused)
     assert facts is not None
     return snapshot_id, facts
+
+
+def killed_preparation(backend: LocalBackend, server: Server, snapshot_id: str) -> Path:
+    """Begin to prepare a snapshot, and kill the recovery; return the unfinished copy."""
+    assert backend.restore.prepare_snapshot(server, snapshot_id, 0.0, 0) is not None
+    (unfinished,) = snapshots.directory_of(paths_of(backend, server), snapshot_id).glob("prepared*.unfinished")
+    os.kill(processes_in(unfinished)[0], signal.SIGKILL)
+    eventually(lambda: not processes_in(unfinished))
+    return unfinished
 
 
 def run_fork(backend: LocalBackend, server: Server, capture: Capture | None) -> dict[str, object]:

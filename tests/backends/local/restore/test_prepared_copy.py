@@ -1,21 +1,22 @@
 """Prepared snapshots: forks of them begin cleanly stopped, and hold what the snapshot holds, no more and no less."""
 
-import os
-import signal
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.backend import LocalBackend
-from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.restore import prepared_copy, snapshots
+from ramet.backends.local.restore.base_backup import copy_running
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
-from tests.backends.local.forks import append, digest_of, fork, paths_of, rows_of, snapshot
+from ramet.ids import new_id
+from tests.backends.local.forks import append, digest_of, fork, killed_preparation, paths_of, rows_of, snapshot
 from tests.backends.local.segments import overwrite
 
 pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
@@ -99,10 +100,53 @@ def test_preparing_changes_neither_the_snapshot_nor_the_archive(backend: LocalBa
 def test_a_killed_preparation_continues(backend: LocalBackend, parent: Server) -> None:
     append(backend, parent, 1)
     snapshot_id, _ = snapshot(backend, parent)
-    unfinished = snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.unfinished"
-    assert backend.restore.prepare_snapshot(parent, snapshot_id, 0.0, 0) is not None
-    os.kill(processes_in(unfinished)[0], signal.SIGKILL)
-    eventually(lambda: not processes_in(unfinished))
+    unfinished = killed_preparation(backend, parent, snapshot_id)
+    inode = unfinished.stat().st_ino
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None)
+    assert unfinished.with_name("prepared").stat().st_ino == inode
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
+
+
+class _Slow:
+    """A driver that copies the control file later than all else: after a commit and a checkpoint of the parent."""
+
+    def __init__(self, backend: LocalBackend, parent: Server) -> None:
+        self._backend, self._parent = backend, parent
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend.pool.driver, name)
+
+    def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
+        made = self._backend.pool.driver.clone_tree(source, target, exclusions)
+        append(self._backend, self._parent, 2)
+        with connections.connect(paths_of(self._backend, self._parent)) as connection:
+            connection.execute("CHECKPOINT")
+        shutil.copy(source / "global" / "pg_control", target / "global" / "pg_control")
+        return made
+
+
+def test_a_preparation_from_before_a_restart_of_the_host_is_not_continued(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(backend, parent, 1)
+    driver, paths, snapshot_id = backend.pool.driver, paths_of(backend, parent), new_id()
+    slow: Any = _Slow(backend, parent)
+    snapshots.make(driver, paths, snapshot_id, lambda _driver, target: copy_running(slow, paths, target))
+    unfinished = killed_preparation(backend, parent, snapshot_id)
+    # The removal of the label is on disk, and nothing else that recovery wrote.
+    driver.remove_tree(unfinished)
+    driver.clone_tree(snapshots.data_of(paths, snapshot_id), unfinished)
+    (unfinished / "backup_label").unlink()
+    monkeypatch.setattr(prepared_copy, "boot_id", lambda: "another")
+    eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None)
+    assert not unfinished.exists()
+    assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1, 2]
+
+
+def test_a_prepared_copy_without_its_record_is_made_again(backend: LocalBackend, parent: Server) -> None:
+    append(backend, parent, 1)
+    snapshot_id = prepared(backend, parent)
+    (snapshots.directory_of(paths_of(backend, parent), snapshot_id) / "prepared.json").unlink()
     eventually(lambda: backend.restore.prepare_snapshot(parent, snapshot_id, 0.5, 0) is None)
     assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 

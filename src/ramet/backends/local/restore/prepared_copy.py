@@ -24,13 +24,14 @@ from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, check_segment
 from ramet.backends.local.wal.segment import segment_at
+from ramet.machine.processes import boot_id
 from ramet.model.snapshot import lsn_number
 
 # In a capture's facts: it is a copy of a prepared copy.
 PREPARED = "prepared"
 _TREE = "prepared"
 _NOTE = "prepared.json"
-_UNFINISHED = "prepared.unfinished"
+_UNFINISHED = "prepared.{}.unfinished"
 _LOG = "prepare.log"
 _SPARE = "spare-"
 
@@ -75,9 +76,13 @@ def prepare(
 def _recover(
     instances: Instances, driver: Driver, server: Server, base: Base, directory: Path, timeout_seconds: float
 ) -> str | None:
-    """Make the prepared copy; return None when it is complete, else a text that changes with the progress."""
+    """Make the prepared copy; return None when it is complete, else a text that changes with the progress.
+
+    Recovery flushes nothing, so what it wrote before the host was restarted is not continued.
+    """
     paths = instances.paths(server.service_id)
-    unfinished = directory / _UNFINISHED
+    unfinished = directory / _UNFINISHED.format(boot_id())
+    _remove_incomplete(driver, directory, besides=unfinished)
     if not unfinished.exists():
         snapshots.copy_data(driver, paths, directory.name, unfinished)
     instances.config.make_sockets(paths)
@@ -102,9 +107,15 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
     with _locked(directory):
         secured_copy.drop(driver, paths, directory)
         (directory / _NOTE).unlink(missing_ok=True)
-        for name in (_TREE, _UNFINISHED):
-            driver.remove_tree(directory / name)
+        _remove_incomplete(driver, directory)
         _spares_in(directory).drop(driver)
+
+
+def _remove_incomplete(driver: Driver, directory: Path, besides: Path | None = None) -> None:
+    """Remove the prepared copy, which has no record, and all unfinished ones except that `besides`."""
+    for path in (directory / _TREE, *directory.glob("prepared*.unfinished*")):
+        if path != besides:
+            driver.remove_tree(path)
 
 
 def _locked(directory: Path) -> AbstractContextManager[None]:
