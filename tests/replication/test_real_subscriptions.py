@@ -15,6 +15,7 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
 from ramet.backends.local.subscriptions import publisher
 from ramet.backends.local.subscriptions.publisher import Publisher
+from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
@@ -188,6 +189,27 @@ def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(
             follower.finish()
     assert follower.finish()["not_replicated"] == ["public.events_of_2027"]
     follower.source.run("DROP TABLE events_of_2027")
+
+
+def test_nothing_arrives_while_the_storage_is_nearly_full(follower: Follower) -> None:
+    paths = paths_of(follower.backend, follower.server)
+    workers = "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^logical replication.* worker$'"
+
+    def has_worker() -> bool:
+        with connections.connect(paths) as connection:
+            return bool(value(connection, workers))
+
+    eventually(has_worker, "the worker")
+    for _ in range(2):
+        follower.backend.servers.set_read_only(follower.server, read_only=True)
+        eventually(lambda: not has_worker(), "the end of the worker")
+    with connections.connect(paths) as connection:
+        assert value(connection, "SHOW wal_retrieve_retry_interval") == "1d"
+    follower.source.run(_CHANGES)
+    assert not has_worker()
+    assert not follower.has_all()
+    follower.backend.servers.set_read_only(follower.server, read_only=False)
+    eventually(follower.has_all, "the changes")
 
 
 def test_tenants_see_no_password_and_own_nothing_of_it(follower: Follower) -> None:

@@ -64,6 +64,7 @@ class FollowLogical(Import):
     def copy(self, work: Work[ImportState]) -> Outcome:
         seen = self.tools.backend.subscriptions.observe(self.tools.server(work))
         if not seen.is_copied:
+            self.tools.backend.host.check_room()  # the copy is no session, which would become read-only
             return Wait(_PAUSE_SECONDS, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
         return Next("analyze", replace(work.state, report={**work.state.report, "copied_tables": seen.tables}))
 

@@ -1,5 +1,6 @@
 """The base copy of a source, without a server: what a call finds that an earlier one, which was killed, has left."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 
 from ramet.backends.local.followers.base_copy import BaseCopy, _Heard
+from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.server.standby import source_directory
+from ramet.errors import Exhausted
 from tests.backends.kubernetes.servers import SHARED, UPSTREAM
 
 
@@ -37,3 +40,21 @@ def test_a_notice_of_the_source_that_looks_like_progress_with_thousands_of_digit
     heard.hear("2048/4096 kB (50%), 0/1 tablespace\n")
     heard.hear(f"NOTICE:  {'9' * 5000}/{'9' * 3000} kB\n")
     assert heard.done_bytes == 2048 * 1024
+
+
+def test_a_copy_is_stopped_before_it_takes_the_space_that_other_services_need(tmp_path: Path) -> None:
+    server = replace(SHARED, upstream=UPSTREAM)
+    layout = Layout(tmp_path / "services", tmp_path / "sockets")
+    source_directory(layout.service(SHARED.service_id)).mkdir(parents=True)
+    free_bytes = 2**30
+    pool: Any = SimpleNamespace(driver=None, path=tmp_path, free_bytes=lambda: free_bytes, total_bytes=lambda: 2**30)
+    followers = LocalFollowers(SimpleNamespace(paths=layout.service), pool, None)  # type: ignore[arg-type]
+    followers.__dict__["jobs"] = SimpleNamespace(kept_result=lambda *_args, **_wanted: None)
+    assert followers.fetch(server, 0, 0.5).facts is None
+    assert followers.copy_again(server, 0.5).facts is None
+    free_bytes = 127 * 2**20
+    stopped = pytest.raises(Exhausted, match=r"127 MiB left, .* so the copy of the source was stopped")
+    with stopped:
+        followers.fetch(server, 0, 0.5)
+    with stopped:
+        followers.copy_again(server, 0.5)

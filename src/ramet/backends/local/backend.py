@@ -59,7 +59,7 @@ class LocalBackend:
     admission: LocalAdmission
 
     poolers = _part(lambda it: Poolers(it.instances))
-    servers = _part(lambda it: LocalServers(it.instances, it.pool.driver, it.poolers))
+    servers = _part(lambda it: LocalServers(it.instances, it.pool, it.poolers))
     endpoints = _part(lambda it: it.servers.endpoints)
     restore = _part(lambda it: LocalRestore(it.instances, it.pool))
     copies = LocalCopies()

@@ -30,6 +30,7 @@ from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
+from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal import archive, digests
 from ramet.backends.local.wal.control_file import read_control_data
@@ -51,9 +52,14 @@ class LocalServers:
     """PostgreSQL servers as processes of this host; obeys ramet.backends.interface.servers.Servers."""
 
     instances: Instances
-    driver: Driver
+    pool: Pool
     poolers: Poolers
     _due_at: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def driver(self) -> Driver:
+        """What copies and removes the trees of this storage."""
+        return self.pool.driver
 
     @cached_property
     def endpoints(self) -> LocalEndpoints:
@@ -212,7 +218,8 @@ class LocalServers:
             if self.driver.shares_blocks:
                 wal = paths.data / WAL_DIRECTORY
                 archive.link_waiting(wal / STATUS_DIRECTORY, wal, paths.archive, self.driver.clone_file)
-            read_only_storage.set_read_only(paths)
+            receives = not read_only_storage.room_of(self.pool).is_half_gone
+            read_only_storage.set_read_only(paths, is_standby=server.is_standby, receives=receives)
         else:
             read_only_storage.set_writable(paths)
 

@@ -12,7 +12,8 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore.capture import Capturing
 from ramet.backends.local.sql import connections
-from ramet.errors import Failed
+from ramet.backends.local.volumes.pool import Pool
+from ramet.errors import Exhausted, Failed
 from ramet.model.size import Size
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import (
@@ -384,3 +385,14 @@ def test_many_forks_of_one_parent_can_be_made_at_once(backend: LocalBackend, par
 def _switch(backend: LocalBackend, server: Server) -> None:
     with connections.connect(paths_of(backend, server)) as connection:
         connection.execute("SELECT pg_switch_wal()")
+
+
+def test_a_recovery_ends_before_it_takes_the_space_for_the_wal_of_its_parent(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent))
+    assert captured is not None
+    monkeypatch.setattr(Pool, "free_bytes", lambda _pool: 63 * 2**20)
+    with pytest.raises(Exhausted, match="63 MiB left"):
+        backend.restore.recover(child, captured, 0.5)

@@ -20,6 +20,7 @@ from ramet.backends.local.server import held_workers, sessions
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
+from ramet.backends.local.server.read_only_storage import check_limit
 from ramet.backends.local.server.standby import ROOT_CERTIFICATE, source_directory
 from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.tools import Workplace
@@ -101,7 +102,7 @@ class LocalFollowers:
         if not copy.paths.data.exists():
             done.unlink(missing_ok=True)
         facts = self.jobs.kept_result(copy.paths, done, copy.fetch, timeout_seconds, code="LOAD_FAILED")
-        return Progress(facts, "" if facts is not None else copy.progress())
+        return self._progress(copy, facts, "follow again")
 
     def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
         copy = self._copy_of(server)
@@ -114,7 +115,7 @@ class LocalFollowers:
             return copy.fetch_again()
 
         facts = self.jobs.kept_result(copy.paths, done, begin, timeout_seconds, code="COPY_FAILED")
-        return Progress(facts, "" if facts is not None else copy.progress())
+        return self._progress(copy, facts, "it is copied again by itself")
 
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         paths = self.instances.paths(server.service_id)
@@ -220,6 +221,12 @@ class LocalFollowers:
 
     def _copy_of(self, server: Server) -> BaseCopy:
         return BaseCopy(self.instances, self.pool.driver, server, server.required_upstream, self.pool.free_bytes)
+
+    def _progress(self, copy: BaseCopy, facts: dict[str, Any] | None, remedy: str) -> Progress:
+        if facts is not None:
+            return Progress(facts)
+        check_limit(self.pool, "copy of the source", remedy)
+        return Progress(None, copy.progress())
 
     def _archive_problem(self, name: str) -> str | None:
         """Say why an archive of a source cannot be read by the servers of this host; None when it can."""

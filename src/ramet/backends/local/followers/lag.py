@@ -11,6 +11,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
 from ramet.backends.local.server.probe import Presence, presence
+from ramet.backends.local.server.read_only_storage import receives_nothing
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed
@@ -31,6 +32,7 @@ _END = """
 SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
     EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')
 """
+_FULL = "Nothing is received while the storage is nearly full. It follows again by itself when there is space."
 _AWAY = "It follows again by itself when the source answers."
 _AGAIN = "The source is copied again by itself; until then the service can be forked."
 # Messages of the processes that receive and replay WAL; those of sessions could say the same.
@@ -107,7 +109,7 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
     elif is_behind:
         why = _lost(upstream)
     elif not is_streaming:
-        why = reason(paths, upstream)
+        why = Reason(_FULL) if receives_nothing(paths) else reason(paths, upstream)
     return Following(
         observed_at=now,
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),

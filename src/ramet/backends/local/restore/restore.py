@@ -61,8 +61,10 @@ class LocalRestore:
         return Capturing(self.instances, self.pool.driver).capture(child, source)
 
     def recover(self, child: Server, capture: Capture, timeout_seconds: float) -> Progress:
+        """Recover what was captured; not where the WAL of other services might not fit then, however much it writes."""
         if recovery.is_recovered(capture):
             return recovery.as_captured(capture)
+        self.pool.check_wal_room()
         paths = self.instances.paths(child.service_id)
         check_boot(paths)
         self.instances.config.write(child, Phase.CLOSED)

@@ -1,6 +1,7 @@
 """Make sessions read-only while the storage is nearly full: a server that cannot write its WAL shuts down.
 
-It sets default_transaction_read_only, which a session may switch off for itself to drop tables.
+It sets default_transaction_read_only, which a session may switch off for itself to drop tables. What arrives from
+databases elsewhere takes no notice of that setting: subscriptions stop at once, and standbys a little later.
 """
 
 import re
@@ -15,6 +16,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.pool import Pool
+from ramet.errors import Exhausted
 
 _MIB = 1024**2
 _SHARE = 20
@@ -28,6 +30,9 @@ _SETTINGS = (
     "default_transaction_read_only = 'on'\ncheckpoint_timeout = '30s'\n"
     f"temp_file_limit = '{_READ_ONLY_TEMP_FILE_MBS}MB'\nmax_slot_wal_keep_size = '{_LEAST_SLOT_WAL_MBS}MB'\n"
 )
+# The launcher starts no worker of a subscription again within this time.
+_NO_WORKERS = "wal_retrieve_retry_interval = '1d'\n"
+_RECEIVES_NOTHING = "primary_conninfo = ''\nrestore_command = ''\n"
 _TEMPORARY = "pgsql_tmp"
 _TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
 # The decrease of free space is extrapolated for this time, up to this part of the storage.
@@ -60,6 +65,11 @@ class Room:
     def reserve_bytes(self) -> int:
         """Return the size of the reserve that is removed when almost no space is free; too small to start a fork."""
         return self.limit_bytes * 3 // 8
+
+    @property
+    def is_half_gone(self) -> bool:
+        """Tell whether standbys must not receive more, though their sources may remove the WAL that they miss."""
+        return self.free_bytes < self.limit_bytes // 2
 
     @property
     def is_all_but_gone(self) -> bool:
@@ -126,15 +136,40 @@ def slot_wal_mbs(total_bytes: int) -> int:
     return min(max(total_bytes // _SLOT_WAL_SHARE // _MIB, _LEAST_SLOT_WAL_MBS), _MOST_SLOT_WAL_MBS)
 
 
-def set_read_only(paths: ServicePaths) -> None:
-    """Make new transactions read-only, and end sessions that write data or large temporary files. May run again."""
-    if not paths.read_only_file.exists():
-        files.write(paths.read_only_file, _SETTINGS)
+def room_of(pool: Pool) -> Room:
+    """Return the free space of the storage, without how fast it decreases."""
+    return Room(time.monotonic(), pool.free_bytes(), pool.total_bytes())
+
+
+def check_limit(pool: Pool, work: str, remedy: str) -> None:
+    """Raise Exhausted before `work` takes the space that other services need to go on."""
+    room = room_of(pool)
+    if room.free_bytes < room.limit_bytes:
+        raise Exhausted(
+            "NOT_ENOUGH_DISK",
+            f"The storage has {room.free_bytes // _MIB} MiB left, and other services need"
+            f" {room.limit_bytes // _MIB} MiB to go on, so the {work} was stopped",
+            f"Delete services that are not needed, or enlarge the storage at {pool.path}; then {remedy}.",
+        )
+
+
+def set_read_only(paths: ServicePaths, *, is_standby: bool = False, receives: bool = True) -> None:
+    """Make new transactions read-only, and end sessions that write data or large temporary files. May run again.
+
+    Nothing of a subscription arrives either. A standby that does not receive any more begins again with set_writable.
+    """
+    known = files.read(paths.read_only_file)
+    added = _NO_WORKERS
+    if is_standby:
+        added = "" if receives and _RECEIVES_NOTHING not in known else _RECEIVES_NOTHING
+    if known != _SETTINGS + added:
+        files.write(paths.read_only_file, _SETTINGS + added)
         postgres.reload(paths)
     since = datetime.fromtimestamp(paths.read_only_file.stat().st_mtime, UTC)
     with connections.connect(paths) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type ~ '^logical replication.* worker$' OR backend_type = 'client backend'"
             " AND usename IS DISTINCT FROM %(platform)s AND (backend_xid IS NOT NULL AND xact_start < %(since)s"
             " AND %(since)s <= clock_timestamp()"  # end no session when the clock was set back
             " OR pid IN (SELECT coalesce(leader_pid, pid) FROM pg_stat_activity WHERE pid = ANY(%(large)s)))",
@@ -157,6 +192,11 @@ def _size_bytes(path: Path) -> int:
         return path.lstat().st_size
     except FileNotFoundError:
         return 0
+
+
+def receives_nothing(paths: ServicePaths) -> bool:
+    """Tell whether a standby receives nothing because the storage is nearly full."""
+    return _RECEIVES_NOTHING in files.read(paths.read_only_file)
 
 
 def set_writable(paths: ServicePaths) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from ramet.backends.interface.sources import Destination, SourceAddress, SourceF
 from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
-from ramet.backends.local.server.read_only_storage import Room
+from ramet.backends.local.server.read_only_storage import check_limit
 from ramet.backends.local.sources.copying import Import, directory_of, write_password
 from ramet.backends.local.sources.destination import destination_of
 from ramet.backends.local.sources.examine import read_facts
@@ -24,13 +23,12 @@ from ramet.backends.local.sources.relay import PORT, open_short_relay
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.volumes.pool import Pool
-from ramet.errors import Exhausted, Invalid
+from ramet.errors import Invalid
 from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
 
 _FETCHED, _LOADED = "fetched", "loaded"
 _EXAMINE_SECONDS = 20.0
-_MIB = 1024**2
 _MOST_CHARACTERS = 1000
 UNREADABLE = (psycopg.Error, ValueError, IndexError)  # what a session in a source raises for what it answered
 _MOST_AT_ONCE = 256  # the worker's threads are the limit
@@ -102,20 +100,9 @@ class LocalSources:
         """Go on with a part of an import unless it is done."""
         facts = self.jobs.kept_result(work.paths, work.directory / name, act, timeout_seconds, code="LOAD_FAILED")
         if facts is None:
-            self._check_room()
+            check_limit(self.pool, "import", "import again")
             return Progress(None, work.progress())
         return Progress(facts)
-
-    def _check_room(self) -> None:
-        """Raise Exhausted before what is imported takes the space that other services need to go on."""
-        room = Room(time.monotonic(), self.pool.free_bytes(), self.pool.total_bytes())
-        if room.free_bytes < room.limit_bytes:
-            raise Exhausted(
-                "NOT_ENOUGH_DISK",
-                f"The storage has {room.free_bytes // _MIB} MiB left, and other services need"
-                f" {room.limit_bytes // _MIB} MiB to go on, so the import was stopped",
-                f"Delete services that are not needed, or enlarge the storage at {self.pool.path}; then import again.",
-            )
 
 
 def examine(source: SourceAddress, password: Secret) -> SourceFacts:

@@ -1,0 +1,66 @@
+"""A standby while the storage of its host is nearly full: it receives nothing, and follows again afterwards."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.waiting import eventually
+from prove.ground import Ground, open_ground
+from ramet.backends.local.server import read_only_storage
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import value
+from ramet.control.requests import CreateRequest
+from ramet.followers.verbs import FollowRequest, follow_service
+from ramet.model.passwords import Secret
+from ramet.procedures.servers import server_of
+from tests.followers.conftest import PASSWORD, limit_slots, url_of
+from tests.followers.test_real_verbs import count_in, settled
+from tests.sources import Source
+
+pytestmark = pytest.mark.timeout(900)
+_IS_RECEIVING = "SELECT EXISTS (SELECT FROM pg_stat_wal_receiver)"
+_SLOTS = "SELECT wal_status FROM pg_replication_slots"
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    """The control plane and real servers, in one process."""
+    with open_ground(None, snapshot_seconds=3600.0) as made:
+        yield made
+
+
+def test_a_standby_receives_nothing_on_nearly_full_storage_and_then_all_that_it_missed(
+    ground: Ground, source: Source
+) -> None:
+    limit_slots(source)
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD), creates_slot=True)
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    settled(ground, standby)
+    server, backend = server_of(standby.service), ground.plane.backend
+    paths = backend.instances.paths(server.service_id)  # type: ignore[attr-defined]
+
+    def is_receiving() -> bool:
+        with connections.connect(paths) as connection:
+            return bool(value(connection, _IS_RECEIVING))
+
+    def append(number: int) -> None:
+        source.run(f"INSERT INTO ledger VALUES ({number})")
+
+    read_only_storage.set_read_only(paths, is_standby=True)
+    append(101)
+    eventually(lambda: count_in(standby) == 101, "at the limit it still follows")
+    read_only_storage.set_read_only(paths, is_standby=True, receives=False)
+    eventually(lambda: not is_receiving(), "the end of the connection")
+    read_only_storage.set_read_only(paths, is_standby=True)  # the reserve of the storage was removed
+    append(102)
+    seen = backend.followers.observe(server)
+    assert seen is not None
+    assert (seen.needs_copy, str(seen.problem).split(".")[0]) == (
+        False,
+        "Nothing is received while the storage is nearly full",
+    )
+    assert (is_receiving(), count_in(standby)) == (False, 101)
+    read_only_storage.set_writable(paths)
+    eventually(lambda: count_in(standby) == 102, "what it missed")
+    with source.connect() as connection:
+        assert connection.execute(_SLOTS).fetchall() == [("reserved",)]
