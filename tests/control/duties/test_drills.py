@@ -29,6 +29,7 @@ from ramet.store import metrics, operations
 from ramet.store.services import update_service
 from ramet.store.tables import operation
 from tests import procedure_laws as laws
+from tests.restores.restoring import checkpoint, rewind
 from tests.worlds import World, fork_service
 
 DAY = timedelta(days=1)
@@ -222,6 +223,44 @@ def test_an_overdue_drill_is_reported(world: World, caplog: pytest.LogCaptureFix
         record_overdue_drills(ahead(world, 2 * DAY + timedelta(minutes=1)))
     assert "No restore has been verified since" in (restore_warning(look(world, service)) or "")
     assert service.id in caplog.text
+
+
+@pytest.fixture
+def old(world: World) -> Service:
+    """A service that is READY for twenty days, and was verified now."""
+    service = world.create()
+    with world.store.write() as tx:
+        update_service(tx, service.id, ready_at=datetime.now(UTC) - 20 * DAY)
+    return drill(world, service)
+
+
+def test_a_rewind_begins_the_time_in_which_a_restore_is_to_be_verified(world: World, old: Service) -> None:
+    checkpoint(world, old, "before")
+    assert rewind(world, old, "before").status == "SUCCEEDED"
+    assert look(world, old).last_verified_at is None
+    record_overdue_drills(ahead(world, 2 * DAY - timedelta(minutes=1)))
+    assert restore_warning(look(world, old)) is None
+    begun = datetime.now(UTC) - timedelta(minutes=1)
+    record_overdue_drills(ahead(world, 2 * DAY))
+    warning = restore_warning(look(world, old)) or ""
+    assert begun < datetime.fromisoformat(warning.removeprefix("No restore has been verified since ")[:-1])
+
+
+@pytest.mark.parametrize("verb", ["STOP", "SLEEP"])
+def test_time_in_which_a_service_was_paused_does_not_count(world: World, old: Service, verb: str) -> None:
+    services.stop_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    services.start_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    stopped = operation.c.procedure == ProcedureName.STOP
+    with world.store.write() as tx:
+        values = {"procedure": ProcedureName[verb], "finished_at": datetime.now(UTC) - 18 * DAY}
+        tx.execute(operation.update().where(stopped).values(values))
+        update_service(tx, old.id, last_verified_at=datetime.now(UTC) - 19 * DAY)
+    record_overdue_drills(ahead(world, DAY - timedelta(minutes=1)))
+    assert restore_warning(look(world, old)) is None
+    record_overdue_drills(ahead(world, DAY))
+    assert "No restore has been verified" in (restore_warning(look(world, old)) or "")
 
 
 def test_archiving_that_falls_behind_is_reported_until_it_catches_up(world: World) -> None:

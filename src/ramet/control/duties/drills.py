@@ -1,6 +1,7 @@
 """Restore drills on a schedule; one that is overdue is recorded where clients see it."""
 
 import logging
+from collections.abc import Set
 from datetime import datetime, timedelta
 
 from ramet.control.duties.faults import Faults
@@ -18,6 +19,8 @@ from ramet.store import operations, services
 EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
 _WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
+_PAUSES = frozenset({ProcedureName.STOP, ProcedureName.SLEEP, ProcedureName.START})
+_NEW_DATA = frozenset({ProcedureName.RESTORE, ProcedureName.UPGRADE})
 _log = logging.getLogger(__name__)
 _faults = Faults("overdue drills")
 
@@ -46,8 +49,11 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
 def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
     if plane.backend.copies.are_needed():  # then each restore is from the archive
         return
-    since = service.last_verified_at or service.ready_at or service.created_at
-    if service.drill_failure is None and plane.clock() - since >= 2 * every:
+    if service.drill_failure is not None:
+        return
+    verified_at = service.last_verified_at or service.ready_at or service.created_at
+    since = _overdue_since(plane, service, verified_at, 2 * every, _NEW_DATA)
+    if since is not None:
         failure = f"No restore has been verified since {rfc3339(since)}."
         _log.warning("service %s: %s", service.id, failure)
         with plane.store.write() as tx:
@@ -58,11 +64,33 @@ def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) ->
     since = service.archive_verified_at or service.archive_base_at
     if since is None or service.archive_drill_failure is not None or not _is_in_archive(plane, service):
         return
-    if plane.clock() - since >= 4 * every:  # every other drill is from the archive
+    if _overdue_since(plane, service, since, 4 * every) is not None:  # every other drill is from the archive
         failure = f"No restore from the off-host archive has been verified since {rfc3339(since)}."
         _log.warning("service %s: %s", service.id, failure)
         with plane.store.write() as tx:
             services.update_service(tx, service.id, archive_drill_failure=failure)
+
+
+def _overdue_since(
+    plane: Plane, service: Service, since: datetime, limit: timedelta, begins: Set[ProcedureName] = frozenset()
+) -> datetime | None:
+    """Return since when nothing of a service was verified, if it has run for `limit` since then; else None.
+
+    What was verified before the last of the procedures `begins` had ended is not its data any more.
+    """
+    now, stopped, before = plane.clock(), timedelta(0), since
+    if now - since < limit:
+        return None
+    with plane.store.read() as tx:
+        ends = operations.ends_of(tx, service.id, _PAUSES | begins, since)
+    for procedure, ended_at in ends:
+        at = ended_at or now
+        if procedure in begins:
+            since, stopped = at, timedelta(0)
+        elif procedure == ProcedureName.START:
+            stopped += at - before
+        before = at
+    return since if now - since - stopped >= limit else None
 
 
 def _is_in_archive(plane: Plane, service: Service) -> bool:
