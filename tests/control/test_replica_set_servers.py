@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 
 from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
+from ramet.backends.memory.replicas import MemoryReplicas
 from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
+from ramet.control.duties.health import Health
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.replica_health import submit_restart
 from ramet.control.services import get_service, start_service, stop_service
-from ramet.errors import WrongState
+from ramet.errors import Exhausted, WrongState
 from ramet.model.logs import LogEntry
 from ramet.model.replica_set import replica_status, replica_status_reason
 from ramet.model.service import status_of
@@ -136,6 +138,35 @@ def test_a_part_that_fell_is_put_right(world: World, part: str) -> None:
     assert volumes[made.nodes[1].id].running
     assert volumes[made.id].balancer_port == made.port
     assert volumes[made.id].pooler_port is not None
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_nodes_whose_volumes_are_gone_are_copied_again_as_soon_as_there_is_room(
+    world: World, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    service = world.create()
+    made = create(world, service, nodes=2)
+    left = [world.backend.volumes[node.id] for node in made.nodes[:kept]]
+
+    def full(_replicas: MemoryReplicas, _server: Server) -> bool:
+        raise Exhausted("NOT_ENOUGH_DISK", "The storage has 100 MiB left, and this needs 128 MiB")
+
+    for node in made.nodes[kept:]:
+        world.backend.servers.destroy(node.id)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryReplicas, "create", full)
+        for _ in range(2):
+            inspect_again(world)
+            assert "100 MiB left" in (look(world, made).down_reason or "")
+    inspect_again(world)
+    assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
+    assert [world.backend.volumes[node.id] for node in made.nodes[:kept]] == left
+
+
+def inspect_again(world: World) -> None:
+    """Inspect all as a process that has restarted nothing yet, and carry out what that submits."""
+    Health(world.plane).inspect()
+    world.worker.run_until_idle()
 
 
 def test_a_node_that_does_not_follow_is_not_counted_as_serving_and_its_service_is_not_held(world: World) -> None:

@@ -100,9 +100,14 @@ def submit_restarts(tx: sa.Connection, service_id: str) -> None:
             submit_for_set(tx, each, ProcedureName.RESTART_REPLICAS, Restartable())
 
 
-def submit_for_set(tx: sa.Connection, replica_set: ReplicaSet, name: ProcedureName, state: Struct) -> str:
-    """Submit an operation that claims a set, and holds its service until it ends; return its id."""
-    operation_id = submit(tx, name, replica_set.id, state)
+def submit_for_set(
+    tx: sa.Connection, replica_set: ReplicaSet, name: ProcedureName, state: Struct, step: str = ""
+) -> str:
+    """Submit an operation that claims a set, and holds its service until it ends; return its id.
+
+    It begins with `step`, by default with its first one.
+    """
+    operation_id = submit(tx, name, replica_set.id, state, step)
     services.add_hold(tx, replica_set.service_id, operation_id)
     replica_sets.update_set(tx, replica_set.id, operation_id=operation_id)
     return operation_id

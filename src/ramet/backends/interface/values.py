@@ -182,12 +182,13 @@ MOST_SPARES = 20
 class Observation:
     """Whether a server was found serving, or why not.
 
-    `follows` is False for a replica that serves the data it has and receives no WAL.
+    `follows` is False for a replica that serves the data it has and receives no WAL. With `is_lost` there is no data.
     """
 
     serving: bool
     reason: str = ""
     follows: bool = True
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class KubernetesServers:
         """Tell what the watches say: that costs no request. A replica is asked now and then what it receives."""
         cluster = self.place.clusters.get(names.cluster_name(server.service_id))
         if cluster is None:
-            return Observation(False, f"The Cluster of service {server.service_id} is gone.")
+            return Observation(False, f"The Cluster of service {server.service_id} is gone.", is_lost=True)
         pod = self.place.primary_pod(server.service_id)
         if pod is not None and pod.is_ready and pod.metadata.deleted_at is None:
             return Observation(True, follows=server.primary is None or self._follows(server))

@@ -260,7 +260,7 @@ class LocalServers:
 
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
     if not paths.data.is_dir():
-        return Observation(False, f"The volume of service {paths.service_id} is lost.")
+        return Observation(False, f"The volume of service {paths.service_id} is lost.", is_lost=True)
     if postgres.is_ready(paths):
         return Observation(True, follows=not is_replica or _follows(paths))
     if postgres.running(paths) is not None:

@@ -99,7 +99,7 @@ class MemoryServers(MemoryPart):
         """Tell whether a server is running."""
         volume = self._memory.volumes.get(server.service_id)
         if volume is None or not volume.has_data:
-            return Observation(False, "Its volume is lost.")
+            return Observation(False, "Its volume is lost.", is_lost=True)
         return Observation(volume.running, "" if volume.running else "Its server is not running.", volume.follows)
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:

@@ -89,7 +89,9 @@ class Health:
             record_fault(self.plane.store, replica_set, None)
         elif not fault.needs_restart:
             record_fault(self.plane.store, replica_set, fault.reason)
-        elif self._restarts.is_due(replica_set.id) and submit_restart(self.plane.store, replica_set, fault.reason):
+        elif self._restarts.is_due(replica_set.id) and submit_restart(
+            self.plane.store, replica_set, fault.reason, fault.rebuild_from
+        ):
             message = f"read replica set {replica_set.id} is down, restarting it: {fault.reason}"
             self._restarts.log(replica_set.id, message)
             self.plane.wake()

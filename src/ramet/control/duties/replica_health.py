@@ -1,4 +1,4 @@
-"""What is wrong with a read replica set that should be serving, and the restart that mends it."""
+"""What is wrong with a read replica set that should be serving, and the restart, or the new copies, that mend it."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,25 @@ from ramet.store.database import Store
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a set does not serve as it should, and whether a restart may help."""
+    """Why a set does not serve as it should, and whether a restart may help.
+
+    With `rebuild_from`, a step of `rebuild_replicas`, nodes of it need new copies of their service first.
+    """
 
     reason: str
     needs_restart: bool = True
+    rebuild_from: str = ""
 
 
 def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> Fault | None:
     """Return what is wrong with a set; None when it serves as it should."""
     seen = [backend.servers.inspect(server) for server in servers_of_set(replica_set, parent)]
+    lost = [observation for observation in seen if observation.is_lost]
+    if lost:
+        keeps_others = any(observation.serving and observation.follows for observation in seen)
+        # The last attempt to copy the service may have failed: that is the reason then.
+        reason = replica_set.down_reason or lost[0].reason
+        return Fault(reason, rebuild_from="replicate" if keeps_others else "discard")
     for observation in seen:
         if not observation.serving:
             return Fault(observation.reason)
@@ -49,8 +59,8 @@ def record_fault(store: Store, replica_set: ReplicaSet, reason: str | None) -> N
             replica_sets.update_set(tx, current.id, down_reason=reason)
 
 
-def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
-    """Submit a restart of a set; False when it, its pooler or its service has an operation under way."""
+def submit_restart(store: Store, replica_set: ReplicaSet, reason: str, rebuild_from: str = "") -> bool:
+    """Submit a restart of a set, or new copies; False when it, its pooler or its service has an operation under way."""
     with store.write() as tx:
         parent = services.get_service(tx, replica_set.service_id, lock=True)
         current = replica_sets.get_set(tx, replica_set.id)
@@ -62,5 +72,6 @@ def submit_restart(store: Store, replica_set: ReplicaSet, reason: str) -> bool:
         if has_changed or operations.under_way(tx, current.id, ProcedureName.REPLICA_POOLER):
             return False
         replica_sets.update_set(tx, current.id, down_reason=reason)
-        submit_for_set(tx, current, ProcedureName.RESTART_REPLICAS, Restartable())
+        name = ProcedureName.REBUILD_REPLICAS if rebuild_from else ProcedureName.RESTART_REPLICAS
+        submit_for_set(tx, current, name, Restartable(), rebuild_from)
         return True
