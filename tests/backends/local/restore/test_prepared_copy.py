@@ -12,6 +12,7 @@ from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.restore import prepared_copy, snapshots
 from ramet.backends.local.restore.base_backup import copy_running
+from ramet.backends.local.restore.capture import Capturing
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
@@ -248,6 +249,25 @@ def test_a_prepared_copy_that_is_removed_during_copying_is_not_used(backend: Loc
     assert prepared_copy.capture(removing, paths, snapshot_id, target, parent, None) is None  # type: ignore[arg-type]
     assert not target.exists()
     assert not is_prepared(fork(backend, parent, snapshot_id).capture)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_snapshot_that_is_deleted_while_it_is_copied_fails_no_fork_of_now(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, is_before: bool
+) -> None:
+    append(backend, parent, 1)
+    snapshot_id = prepared(backend, parent)
+    copy = Capturing._copy_snapshot
+
+    def copied(*arguments: Any) -> Capture:
+        made = None if is_before else copy(*arguments)
+        backend.restore.delete_snapshot(parent.service_id, snapshot_id)
+        return made or copy(*arguments)
+
+    monkeypatch.setattr(Capturing, "_copy_snapshot", copied)
+    forked = fork(backend, parent)
+    assert not is_prepared(forked.capture)
+    assert rows_of(backend, forked.server) == [1]
 
 
 def test_preparations_at_once_do_not_hinder_each_other(backend: LocalBackend, parent: Server) -> None:

@@ -94,7 +94,7 @@ def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
 
     monkeypatch.setattr(Path, "read_bytes", read_and_remove)
     assert kept in [name for name, _ in snapshots.in_wal_order(paths)]
-    assert gone not in snapshots.names(paths)
+    assert gone not in [name for name, _base in snapshots.in_wal_order(paths)]
 
 
 def test_taking_a_snapshot_twice_makes_it_once(backend: LocalBackend, shared: Server) -> None:
@@ -215,5 +215,5 @@ def test_snapshots_with_truncated_records_are_ignored(backend: LocalBackend, sha
         (snapshots.directory_of(paths, snapshot_id) / "base.json").write_text(text)
         with pytest.raises(Failed, match="unreadable"):
             snapshots.base_of(paths, snapshot_id)
-    assert snapshots.names(paths) == []
+    assert snapshots.in_wal_order(paths) == []
     assert rows_of(backend, fork(backend, shared).server) == rows_of(backend, shared)

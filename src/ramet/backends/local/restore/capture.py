@@ -141,11 +141,22 @@ class Capturing:
         return replace(made, facts=made.facts | {FETCHED: fetched.facts_of(state)})
 
     def _copy_serving(self, child: Server, source: Source, parent: ServicePaths, data: Path) -> Capture:
-        """Copy a running server, or its newest snapshot if nothing was written since."""
+        """Copy a running server, or its newest snapshot if nothing was written since.
+
+        The fork has no hold on that snapshot: it may be deleted while it is copied.
+        """
         unchanged = _unchanged_since(parent)
-        if unchanged is None:
-            return capture_of_base(copy_running(self.driver, parent, data))
-        return self._copy_snapshot(child, source, unchanged, data)
+        if unchanged is not None:
+            is_kept = snapshots.directory_of(parent, unchanged).is_dir
+            try:
+                made = self._copy_snapshot(child, source, unchanged, data)
+                if is_kept():
+                    return made
+            except (Failed, FileNotFoundError):
+                if is_kept():
+                    raise
+            self.driver.remove_tree(data)
+        return capture_of_base(copy_running(self.driver, parent, data))
 
     def _copy_snapshot(self, child: Server, source: Source, snapshot_id: str, data: Path) -> Capture:
         parent = self.instances.paths(source.parent.service_id)
@@ -174,16 +185,16 @@ def _unchanged_since(parent: ServicePaths) -> str | None:
     The `next_xid` of a snapshot is the oldest transaction that was running when it was taken. Each later commit
     advances the server's next transaction ID. Only a prepared transaction is durable without having ended.
     """
-    if not snapshots.names(parent):
+    found = snapshots.in_wal_order(parent)
+    if not found:
         return None
-    newest = snapshots.newest(parent)
+    newest, base = found[-1]
     with connections.connect(parent) as connection:
         next_xid, is_prepared = row(
             connection,
             "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, EXISTS (SELECT FROM pg_prepared_xacts)",
         )
-    unchanged = not is_prepared and snapshots.base_of(parent, newest).facts.next_xid == next_xid
-    return newest if unchanged else None
+    return newest if not is_prepared and base.facts.next_xid == next_xid else None
 
 
 def is_captured(paths: ServicePaths) -> bool:

@@ -114,11 +114,6 @@ def newest(paths: ServicePaths) -> str:
     return found[-1][0]
 
 
-def names(paths: ServicePaths) -> list[str]:
-    """Return the ids of the snapshots of a service, except those whose record cannot be read."""
-    return [name for name, _ in _recorded(paths)]
-
-
 def _recorded(paths: ServicePaths) -> Iterator[tuple[str, Base]]:
     for note in paths.snapshots.glob(f"*/{_NOTE}"):
         if note.parent.name.startswith("."):
