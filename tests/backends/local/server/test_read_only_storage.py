@@ -1,8 +1,9 @@
 """When the room of the storage is short, and what gives some back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,13 +11,16 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.machine import LocalHost
+from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.read_only_storage import Room
+from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.copy import CopyDriver
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.reserve import Reserve
 from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.segment import Segment
+from tests.backends.kubernetes.servers import SHARED, UPSTREAM
 from tests.backends.local.forks import append, create, paths_of, rows_of
 from tests.backends.local.pools import DRIVERS
 
@@ -87,6 +91,24 @@ def test_the_reserve_that_is_created_is_not_taken_for_a_fast_decrease_of_free_sp
     for _ in range(3):
         assert host.storage_pressure(None, lasting=False) is None
         assert [path.name for path in tmp_path.iterdir()] == ["reserve"]
+
+
+@pytest.mark.parametrize(("free_mib", "receives"), [(63, False), (64, True)])
+def test_a_standby_receives_nothing_from_when_half_of_the_limit_is_left(
+    monkeypatch: pytest.MonkeyPatch, free_mib: int, receives: bool
+) -> None:
+    pool: Any = SimpleNamespace(
+        driver=SimpleNamespace(shares_blocks=False), free_bytes=lambda: free_mib * MIB, total_bytes=lambda: GIB
+    )
+    instances: Any = SimpleNamespace(paths=lambda service_id: service_id)
+    made: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(
+        read_only_storage, "set_read_only", lambda _paths, *, is_standby, receives: made.append((is_standby, receives))
+    )
+    servers = LocalServers(instances, pool, cast("Any", None))
+    for server in (SHARED, replace(SHARED, upstream=UPSTREAM)):
+        servers.set_read_only(server, read_only=True)
+    assert made == [(False, receives), (True, receives)]
 
 
 @pytest.fixture
