@@ -13,9 +13,9 @@ from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as ForkSource
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions import publisher
 from ramet.backends.local.subscriptions.publisher import Publisher
-from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
