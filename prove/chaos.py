@@ -176,17 +176,22 @@ class Workload:
         return find_server(self.instance.backend.instances.paths(made.service_id))
 
     def servers_answer(self) -> bool:
-        """Tell whether the two services that stay are settled: one READY, one READY or PAUSED.
+        """Tell whether the two services that stay are settled: one READY, one READY or PAUSED; and all forks.
 
         The status is what was last observed, so a server that was just killed is asked itself.
         """
         if self._status(self.parent) != "READY" or self._status(self.spare) not in ("READY", "PAUSED"):
             return False
-        try:
-            connect(self.parent.port, self.parent.password).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        forks = [made for made in self.passing if made.strategy and not made.doomed]
+        return _answers(self.parent) and all(map(self._is_settled, forks))
+
+    def _is_settled(self, made: Made) -> bool:
+        """Tell whether a fork that has become READY, and whose server may have been killed since, answers."""
+        status = self._status(made)
+        if status == "UNSTABLE":
+            ((failure,),) = self.instance.rows("SELECT failure FROM service WHERE id = ?", made.service_id)
+            return bool(failure)
+        return status != "READY" or _answers(made)
 
     def faults(self, counts: Counter[str]) -> list[str]:
         """Return what does not hold of the services and their rows."""
@@ -317,3 +322,11 @@ class Workload:
         eventually(lambda: bool(self.instance.rows(mine, taken)), "the snapshot is there")
         self.instance.await_idle()
         self._ask("DELETE", f"{path}/{taken}")
+
+
+def _answers(made: Made) -> bool:
+    try:
+        connect(made.port, made.password).close()
+    except psycopg.OperationalError:
+        return False
+    return True

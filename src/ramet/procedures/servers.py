@@ -195,7 +195,10 @@ def recover(tools: Tools, work: Work[RecoveryState], server: Server) -> Wait | N
 def boot(
     tools: Tools, work: Work[Restartable], server: Server, *, first: bool = False, clients: bool = False
 ) -> Wait | Next | None:
-    """Start a server unless it runs, and watch it for a short time; None when it is ready. Closed without `clients`."""
+    """Start a server unless it runs, and watch it for a short time; None when it is ready.
+
+    `first` and `clients` are those of a backend's `start`.
+    """
     tools.backend.servers.start(server, first=first, clients=clients)
     readiness = retry_if_server_killed(work, lambda: tools.backend.servers.await_ready(server, PATIENCE_SECONDS))
     if isinstance(readiness, Next):

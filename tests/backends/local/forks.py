@@ -155,7 +155,7 @@ def fork(
     paused: bool = False,
     neutralize: bool | None = None,
 ) -> Forked:
-    """Fork a service up to the proof of its stop point; it stays closed to clients, and is not secured yet."""
+    """Fork a service up to the proof of its stop point; it is not secured yet, unless that was done in advance."""
     child = new_server(backend.instances)
     source = Source(parent, paused, snapshot_id, target, neutralize=neutralize)
     captured = backend.restore.capture(child, source)

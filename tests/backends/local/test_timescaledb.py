@@ -12,6 +12,7 @@ from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.restore import secured_copy
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.image import why_impossible
 from ramet.ids import new_id
@@ -135,3 +136,19 @@ def test_a_renewal_leaves_hypertables_writable(series: Series) -> None:
     series.run("INSERT INTO points VALUES (now() - interval '1 day', 0)")
     with connections.connect(forks.paths_of(series.backend, series.server), "tsdb") as platform:
         assert platform.execute("SELECT FROM pg_trigger WHERE tgname ~ '^ramet_'").fetchall() == []
+
+
+def test_a_fork_that_was_secured_in_advance_stays_closed_until_its_second_start(series: Series) -> None:
+    backend, snapshot_id = series.backend, forks.snapshot(series.backend, series.server)[0]
+    eventually(lambda: backend.restore.prepare_snapshot(series.server, snapshot_id, 0.5, 1) is None)
+    forked = replace(series.server, service_id=new_id(), port=free_port(), verifier=scram_verifier(new_password()))
+    source = Source(series.server, False, snapshot_id, neutralize=True)
+    forks.run_fork(backend, forked, backend.restore.capture(forked, source))
+    if not backend.pool.driver.shares_blocks:
+        return  # nothing is prepared there
+    assert secured_copy.noted(forks.paths_of(backend, forked).root) is not None
+    assert not backend.instances.is_open(forked)
+    backend.servers.secure(forked, is_new=False, neutralize=True)
+    assert not backend.instances.is_open(forked)
+    backend.servers.open(forked)
+    assert backend.instances.is_open(forked)

@@ -83,7 +83,8 @@ class LocalServers:
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
         """Start the server, closed to clients or open. At its first start, what was captured for it is flushed.
 
-        A fork that was secured in advance, its own password included, is open from its first start on.
+        A fork that was secured in advance, its own password included, is open from its first start on, unless it is
+        started twice.
         """
         self._check_volume(server)
         if not first:
@@ -91,8 +92,8 @@ class LocalServers:
             return
         paths = self.instances.paths(server.service_id)
         check_boot(paths)
-        is_secured = secured_copy.has_own_verifier(paths, server)
-        self.instances.start(server, Phase.OPEN if is_secured else Phase.CLOSED, first_boot())
+        opens = not self._starts_twice(server) and secured_copy.has_own_verifier(paths, server)
+        self.instances.start(server, Phase.OPEN if opens else Phase.CLOSED, first_boot())
         written_back = paths.data if capture.is_prepared(paths) else None
         flush_tree(paths.root, written_back, secured_copy.changed_files(paths))
 
@@ -109,9 +110,13 @@ class LocalServers:
         found = None if is_new else secured_copy.complete(paths, server, neutralize=neutralize)
         if found is None:
             found = self.instances.secure(server, is_new=is_new, neutralize=neutralize)
-        if not is_new and has_workers(self.instances.config.features(server)):
+        if not is_new and self._starts_twice(server):
             self.instances.restart(server)
         return found
+
+    def _starts_twice(self, server: Server) -> bool:
+        """Tell whether a fork is restarted when it is secured, so that the workers of its extensions begin."""
+        return has_workers(self.instances.config.features(server))
 
     def open(self, server: Server) -> None:
         """Let clients in, and return when the endpoint answers them, and its pooler if it has one.

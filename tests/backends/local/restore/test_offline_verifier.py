@@ -88,3 +88,14 @@ def test_checksums_are_those_of_postgresql(backend: LocalBackend, stopped: tuple
                     assert checksum(page, start // PAGE_BYTES) == struct.unpack_from("<H", page, 8)[0]
                     compared += 1
     assert compared > 100
+
+
+def test_a_large_file_is_not_read(stopped: tuple[Server, Path, Secret]) -> None:
+    _, pg_authid, verifier = stopped
+    assert has_verifier(pg_authid, verifier)
+    pages = pg_authid.read_bytes()
+    with pg_authid.open("ab") as file:
+        file.truncate(1024 * 1024 + PAGE_BYTES)
+    assert not replace_verifier(pg_authid, verifier, new_verifier())
+    assert pg_authid.read_bytes().startswith(pages)
+    assert not has_verifier(pg_authid, verifier)

@@ -18,9 +18,10 @@ from ramet.backends.local.restore import offline_verifier, secured_copy, snapsho
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.sql import connections, securing
 from ramet.backends.local.volumes.mounts import mounted_at
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, new_password, scram_verifier
 from ramet.model.wal_level import WalLevel
-from tests.backends.local.forks import Forked, append, create, fork, paths_of, rows_of, snapshot
+from tests.backends.local.forks import Forked, append, create, fork, paths_of, rows_of, run, snapshot
 from tests.backends.local.hosts import data_root
 
 pytestmark = pytest.mark.root  # where blocks cannot be shared, nothing is prepared
@@ -115,6 +116,35 @@ def test_a_fork_whose_verifier_cannot_be_set_in_its_files_gets_it_in_a_session(
     assert verifiers_of(backend, quick.server)["tsdbadmin"] == quick.server.verifier.reveal()
     backend.servers.open(quick.server)
     assert backend.instances.is_open(quick.server)
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_a_fork_whose_server_was_killed_before_it_is_published_is_not_open(
+    backend: LocalBackend, parent: Server, *, is_secured: bool
+) -> None:
+    forked = fork(backend, parent, prepared(backend, parent).name, neutralize=True)
+    if is_secured:
+        secured(backend, forked)
+    postgres.kill(paths_of(backend, forked.server), 10)
+    with pytest.raises(Unavailable):
+        backend.servers.open(forked.server)
+    run(backend, forked.server, first=True)
+    secured(backend, forked)
+    backend.servers.open(forked.server)
+    assert verifiers_of(backend, forked.server)["tsdbadmin"] == forked.server.verifier.reveal()
+
+
+def test_a_fork_that_other_code_has_secured_is_closed_until_it_is_secured(
+    backend: LocalBackend, parent: Server, known: Secret, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked = fork(backend, parent, prepared(backend, parent).name, neutralize=True)
+    backend.servers.stop(forked.server)
+    monkeypatch.setattr(secured_copy, "_CODE", "that of another release")
+    run(backend, forked.server, first=True)
+    assert not backend.instances.is_open(forked.server)
+    secured(backend, forked)
+    backend.servers.open(forked.server)
+    assert verifiers_of(backend, forked.server)["tsdbadmin"] == forked.server.verifier.reveal()
 
 
 def reloads_of(backend: LocalBackend, server: Server) -> int:

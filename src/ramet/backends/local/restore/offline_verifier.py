@@ -17,6 +17,7 @@ _CHECKSUM_AT = 8
 _WORDS = struct.Struct(f"<{PAGE_BYTES // 4}I")
 _PRIME = 16777619
 _BITS = 0xFFFFFFFF
+_MOST_BYTES = 1024 * 1024  # tenants decide how many roles there are
 _BEGINNINGS = (
     0x5B1F36E9, 0xB8525960, 0x02AB50AA, 0x1DE66D2A, 0x79FF467A, 0x9BB9F8A3, 0x217E7CD2, 0x83E13D2C,
     0xF8D4474F, 0xE39EB970, 0x42C6AE16, 0x993216FA, 0x7B093B5D, 0x98DAFF3C, 0xF718902A, 0x0B1C9CDB,
@@ -28,11 +29,11 @@ _BEGINNINGS = (
 def replace_verifier(pg_authid: Path, earlier: Secret, verifier: Secret) -> bool:
     """Replace a verifier in the file of pg_authid wherever it is; False, with nothing changed, if that is not possible.
 
-    It is not if the file does not have the earlier verifier, a verifier has another length, or a page has no checksum
-    or a wrong one. The server must have been shut down cleanly, and must not run. Nothing is flushed.
+    It is not if the file does not have the earlier verifier, a verifier has another length, a page has no checksum or a
+    wrong one, or the file is large. The server must have been shut down cleanly, and must not run. Nothing is flushed.
     """
     old, new = earlier.reveal().encode(), verifier.reveal().encode()
-    content = bytearray(pg_authid.read_bytes())
+    content = bytearray(_content(pg_authid))
     if len(old) != len(new) or old not in content:
         return False
     changed = {}
@@ -52,8 +53,12 @@ def replace_verifier(pg_authid: Path, earlier: Secret, verifier: Secret) -> bool
 
 
 def has_verifier(pg_authid: Path, verifier: Secret) -> bool:
-    """Tell whether the file of pg_authid has a verifier, whether or not its server runs."""
-    return verifier.reveal().encode() in pg_authid.read_bytes()
+    """Tell whether the file of pg_authid has a verifier, whether or not its server runs; False if it is large."""
+    return verifier.reveal().encode() in _content(pg_authid)
+
+
+def _content(pg_authid: Path) -> bytes:
+    return pg_authid.read_bytes() if pg_authid.stat().st_size <= _MOST_BYTES else b""
 
 
 def checksum(page: bytes | bytearray, number: int) -> int:

@@ -131,6 +131,7 @@ def capture(
     With `neutralize` None it will not be secured as a fork. None when there is no prepared copy.
     """
     directory = snapshots.directory_of(paths, snapshot_id)
+    secured_copy.note(data.parent, None)  # an earlier attempt may have left the record of what was removed since
     prepared, secured = _noted(directory), secured_copy.fitting(directory, child, neutralize)
     if prepared is None:
         return None
