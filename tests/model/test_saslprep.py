@@ -13,6 +13,7 @@ from ramet.model.saslprep import prepared
         ("\u00aa", "a"),
         ("\u2168", "IX"),
         ("a\u00a0b", "a b"),
+        ("a\u200bb", "a b"),  # both a space and nothing by the RFC
         ("cafe\u0301", "caf\u00e9"),
         ("\u0627\u0031", "\u0627\u0031"),  # cannot be prepared, so it stays
         ("\u0007\u00e9", "\u0007\u00e9"),

@@ -25,10 +25,12 @@ def prepared(password: str) -> str:
     """Return the prepared password, or the password itself where it cannot be prepared, as libpq does.
 
     Like libpq (saslprep.c), and unlike the RFC, it looks for what is refused in the text before its normalization.
+    A zero-width space is in two tables, and is a space.
     """
     if password.isascii():
         return password
-    mapped = "".join(" " if stringprep.in_table_c12(c) else c for c in password if not stringprep.in_table_b1(c))
+    spaced = "".join(" " if stringprep.in_table_c12(c) else c for c in password)
+    mapped = "".join(c for c in spaced if not stringprep.in_table_b1(c))
     is_refused = not mapped or any(refuses(c) for c in mapped for refuses in _PROHIBITED)
     return password if is_refused or not _reads_one_way(mapped) else unicodedata.normalize("NFKC", mapped)
 
