@@ -1,5 +1,6 @@
 """Where settings come from, and what is refused."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -90,12 +91,13 @@ def test_the_password_in_a_database_url_is_never_shown() -> None:
     [
         *("ramet:hun@ter2@db/ramet", "ramet:hun@ter:2@db:5432/ramet", "ramet:x@db:hunter2/r"),
         *("ramet@corp:hunter2@db/r", "ramet:hunter2/ramet", "ramet:hunter2", "ramet:hunter2?host=/tmp"),
+        "ramet:123456/ramet",  # no port has six digits
     ],
 )
 def test_a_database_url_with_an_unescaped_password_or_without_its_host_is_refused_without_it(rest: str) -> None:
     with pytest.raises(Invalid, match=r"in whose user and password @ is written as %40 \(got \*\*\*\)") as caught:
         load_settings({"RAMET_DATABASE_URL": f"postgresql+psycopg://{rest}"})
-    assert "hun" not in str(caught.value)
+    assert not re.search("hun|123", str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ _REGION = _matching("lower-case letters, digits and hyphens", r"[a-z0-9][a-z0-9-
 _DATABASE = _matching(
     "a URL as sqlite:////srv/ramet.db or postgresql+psycopg://user:password@host/database, in whose user and password"
     " @ is written as %40",
-    r"sqlite:///.*|postgresql\+psycopg://(/.*|([^@]*@)?(\[[^]@]*\]|[^]@/?:[]*)(:\d+)?([/?].*)?)",
+    r"sqlite:///.*|postgresql\+psycopg://(/.*|([^@]*@)?(\[[^]@]*\]|[^]@/?:[]*)(:\d{1,5})?([/?].*)?)",
 )
 _ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
 _HTTP_URL = _matching("a URL that begins with http:// or https://", r"https?://[^\s]+")
