@@ -1,6 +1,7 @@
 """What the off-host archive has of a service that is deleted: its last state is sent before its volume is removed."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +21,7 @@ from ramet.errors import Error, Failed, Unavailable, Unseen
 from ramet.model.environment import Environment
 from ramet.model.service import Service
 from ramet.procedures.registry import all_procedures
+from ramet.procedures.replicas import destroy_replicas
 from ramet.procedures.servers import Tools
 from ramet.store import services as stored_services
 from tests.worlds import Hurried, World
@@ -80,6 +82,18 @@ def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
 def delete(world: World, shop: Service) -> None:
     services.delete_service(world.plane, world.project.id, shop.id)
     Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=2.0)
+
+
+def slowly(clock: Clock, faults: list[Unseen], work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return work that takes 90 seconds, and raises these faults first."""
+
+    def run(*args: object, **options: object) -> Any:
+        clock.ahead_seconds += 90
+        if faults:
+            raise faults.pop()
+        return work(*args, **options)
+
+    return run
 
 
 def has_last_state(world: World, shop: Service) -> bool:
@@ -177,17 +191,43 @@ def test_a_server_that_has_not_stopped_within_the_minute_is_asked_once(
 def test_a_last_state_is_not_given_up_while_this_process_cannot_ask(
     world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch, of: type, method: str
 ) -> None:
-    faults, work = [NO_ANSWER] * 3, getattr(of, method)
-
-    def fail_at_first(*args: object, **options: object) -> object:
-        clock.ahead_seconds += 90
-        if faults:
-            raise faults.pop()
-        return work(*args, **options)
-
-    monkeypatch.setattr(of, method, fail_at_first)
+    monkeypatch.setattr(of, method, slowly(clock, [NO_ANSWER] * 3, getattr(of, method)))
     delete(world, shop)
     assert has_last_state(world, shop)
+
+
+def test_a_last_state_is_not_given_up_while_nothing_can_be_removed_either(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults = [NO_ANSWER] * 6
+    for method in ("stop", "destroy"):
+        monkeypatch.setattr(MemoryServers, method, slowly(clock, faults, getattr(MemoryServers, method)))
+    delete(world, shop)
+    assert services.list_services(world.plane, world.project.id) == []
+    assert not faults
+    assert has_last_state(world, shop)
+    assert LOST not in caplog.text
+
+
+def test_a_last_state_has_its_five_minutes_also_when_replicas_could_not_be_removed_for_longer(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas = slowly(clock, [NO_ANSWER] * 4, destroy_replicas)
+    monkeypatch.setattr("ramet.procedures.delete.destroy_replicas", replicas)
+    monkeypatch.setattr(MemoryServers, "stop", slowly(clock, [NO_ANSWER], MemoryServers.stop))
+    delete(world, shop)
+    assert has_last_state(world, shop)
+
+
+def test_a_deletion_fails_when_nothing_can_be_removed_for_more_than_an_hour(
+    world: World, shop: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [NO_ANSWER] * 2000
+    for method in ("stop", "destroy"):
+        monkeypatch.setattr(MemoryServers, method, slowly(clock, faults, getattr(MemoryServers, method)))
+    delete(world, shop)
+    (left,) = services.list_services(world.plane, world.project.id)
+    assert str(NO_ANSWER) in str(left.down_reason)
 
 
 @pytest.mark.parametrize(("of", "method"), [(MemoryServers, "stop"), (MemoryArchive, "maintain")])

@@ -7,12 +7,13 @@ destroy   removes its read replicas, server, volume, archive and snapshots: 404 
 Before it removes the volume of a service that is archived off the host, `destroy` stops its server and sends what the
 archive does not have yet, for a minute at most: it can be forked from there until it expires. What cannot be reached
 within that minute is asked again; what has failed for good is not. A server that does not stop has its own minute.
-What this process cannot ask about is asked for longer, as most often nothing can be removed then either, but not until
-the deadline of the step: where only some requests are answered with an error, the service is removed nevertheless.
+What this process cannot ask about is asked for longer, as most often nothing can be removed then either. After that it
+is given up only where the removal is answered, as some requests may be answered with an error until the end; where the
+removal is not answered either, the last state is asked for as long again, for an hour in all.
 """
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,7 +29,8 @@ from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settl
 from ramet.procedures.state import DeleteState
 from ramet.store import operations, services, snapshots
 
-_LONGEST_SHIPPING, _LONGEST_OUTAGE = timedelta(minutes=1), timedelta(minutes=5)
+_LONGEST_SHIPPING, _LONGEST_REFUSAL = timedelta(minutes=1), timedelta(minutes=5)
+_LONGEST_OUTAGE = timedelta(hours=1)
 _log = logging.getLogger(__name__)
 
 
@@ -43,14 +45,31 @@ class Delete(Steps):
 
     @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteState]) -> Outcome:
+        try:
+            return self._destroy(work)
+        except Unseen:
+            is_over = self.tools.clock() - work.created_at > _LONGEST_OUTAGE
+            if is_over or not _is_late(self.tools, work, _LONGEST_REFUSAL) or not _is_unsent(self.tools, work):
+                raise
+            return Next(work.step)  # the wait for the last state begins again
+
+    def _destroy(self, work: Work[DeleteState]) -> Outcome:
         destroy_replicas(self.tools, work.subject)
-        archived = None if work.state.is_archived else _complete_archive(self.tools, work)
+        archived, unseen = None, None
+        try:
+            archived = _complete_archive(self.tools, work) if _is_unsent(self.tools, work) else None
+        except Unseen as error:
+            if not _is_late(self.tools, work, _LONGEST_REFUSAL):
+                raise
+            unseen = error
         if archived is not None:
             return archived
         if work.state.left_in_source is None:
             left = self._discard_source(work.subject)
             if left is not None:  # recorded at once: another run would not find it
                 return Next(work.step, replace(work.state, left_in_source=left))
+        if unseen is not None:
+            return self._destroy_without_last_state(work, str(unseen))
         self.tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
@@ -60,6 +79,17 @@ class Delete(Steps):
             services.expect_base_backups(tx, work.subject)
 
         return Done(changes=record, warning=work.state.left_in_source)
+
+    def _destroy_without_last_state(self, work: Work[DeleteState], missing: str) -> Next:
+        """Remove the server and the volume. Raises Unseen where that cannot be asked for: then nothing is given up."""
+        try:
+            self.tools.backend.servers.destroy(work.subject)
+        except Unavailable as error:
+            if error.code != SERVER_ENDING:
+                raise
+        known = self.tools.service(work.subject).archived_until
+        _report_loss(work, known, missing)
+        return _archived(work, known)
 
     def _discard_source(self, service_id: str) -> str | None:
         """Forget what the service follows; return what stays there: a slot would fill the disk of the source."""
@@ -73,14 +103,19 @@ class Delete(Steps):
             services.update_service(tx, work.subject, operation_id=interrupted)  # nothing else may begin beside it
 
 
-def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | None:
+def _is_unsent(tools: Tools, work: Work[DeleteState]) -> bool:
+    """Tell whether the off-host archive is to have the rest of a service, and this is not settled yet."""
+    service = tools.service(work.subject)
+    is_sent = service.archive_from is not None and is_archived(service) and tools.backend.archive.url() is not None
+    return is_sent and not work.state.is_archived
+
+
+def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next:
     """Send the rest of a service to the off-host archive, and record until when it is there before it is removed.
 
-    None: there is nothing to send.
+    Raises Unseen.
     """
     service = tools.service(work.subject)
-    if service.archive_from is None or tools.backend.archive.url() is None or not is_archived(service):
-        return None
     server, until = server_of(service), None
     is_last = _is_late(tools, work, _LONGEST_SHIPPING)
     try:
@@ -90,17 +125,25 @@ def _complete_archive(tools: Tools, work: Work[DeleteState]) -> Wait | Next | No
         state = tools.backend.archive.maintain(server, paused=True, timeout_seconds=PATIENCE_SECONDS)
         until = state.archived_until
         missing = state.problem or f"sending WAL to the off-host archive, which has it until {until}"
+    except Unseen:
+        raise
     except (Error, OSError) as error:
-        if isinstance(error, Unseen) and not _is_late(tools, work, _LONGEST_OUTAGE):
-            raise
         missing = str(error)
         is_last = _is_late(tools, work, _LONGEST_SHIPPING) or not isinstance(error, Unavailable)
     known = max((each for each in (until, service.archived_until) if each is not None), default=None)
     if until is None or until < work.step_started_at:
         if not is_last:
             return Wait(0.1, missing)
-        lost = "service %s is deleted, and what it committed after %s is not in the off-host archive: %s"
-        _log.warning(lost, service.id, known, missing)
+        _report_loss(work, known, missing)
+    return _archived(work, known)
+
+
+def _report_loss(work: Work[DeleteState], known: datetime | None, missing: str) -> None:
+    lost = "service %s is deleted, and what it committed after %s is not in the off-host archive: %s"
+    _log.warning(lost, work.subject, known, missing)
+
+
+def _archived(work: Work[DeleteState], known: datetime | None) -> Next:
     return Next(
         work.step,
         replace(work.state, is_archived=True),
