@@ -283,6 +283,14 @@ def authority_of(settings: Settings) -> "Authority":
     return open_authority(settings.data_dir / "secrets")
 
 
+def replace_expired_authority(settings: Settings) -> None:
+    """Replace the authority of this host if it has expired: for the start of a process."""
+    from ramet.backends.local.host import certificates
+
+    if settings.backend != "kubernetes":
+        certificates.replace_expired_authority(settings.data_dir / "secrets")
+
+
 def http_certificate(settings: Settings) -> tuple[Path, Path]:
     """Return the files of the certificate of HTTP and of its key; with `auto` they are made where they do not serve.
 

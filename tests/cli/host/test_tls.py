@@ -2,20 +2,23 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ramet.app import Runtime
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority
 from ramet.cli.host.http_protocol import Bounds
+from ramet.cli.host.running import run_all, run_http, run_operations
 from ramet.cli.host.tls import Files, ServerCertificate
-from ramet.configured import http_certificate
-from ramet.errors import Invalid
-from ramet.settings import load_settings
+from ramet.configured import authority_of, http_certificate, local_inventory
+from ramet.errors import Failed, Invalid
+from ramet.settings import Settings, load_settings
 from tests.cli.served import MOST, Served, serving
 
 _GET = b"GET /quick HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -118,6 +121,34 @@ def test_auto_makes_a_certificate_of_the_authority_for_all_names(tmp_path: Path)
     assert files.key.stat().st_mode & 0o077 == 0
     moved = load_settings({}, data_dir=tmp_path, tls_cert="auto", endpoint_host="db2.example.com")
     assert http_certificate(moved)[0].read_bytes() != first
+
+
+def test_an_authority_that_has_expired_is_not_replaced_under_a_running_process(tmp_path: Path) -> None:
+    settings = load_settings({}, data_dir=tmp_path, tls_cert="auto", storage_driver="copy")
+    expired = open_authority(tmp_path / "secrets", datetime(2000, 1, 1, tzinfo=UTC))
+    certificate = ServerCertificate(lambda: Files(*http_certificate(settings)))
+    certificate.refresh()
+    local_inventory(settings)
+    assert authority_of(settings).pem == expired.pem
+
+
+@pytest.mark.parametrize("start", [partial(run_all, credentials_file=None), run_http, run_operations])
+def test_each_start_replaces_an_authority_that_has_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[Settings], None]
+) -> None:
+    def fail(_settings: Settings) -> None:
+        raise Failed("NO_STORE", "The store cannot be opened")
+
+    monkeypatch.setattr(Runtime, "open", fail)
+    expired = open_authority(tmp_path / "secrets", datetime(2000, 1, 1, tzinfo=UTC))
+    settings = load_settings({}, data_dir=tmp_path, tls_cert="auto", port=0)
+    with pytest.raises(Failed):
+        start(settings)
+    authority = open_authority(tmp_path / "secrets")
+    assert authority.pem != expired.pem
+    if (tmp_path / "secrets" / "http.crt").exists():
+        pem, key = (path.read_bytes() for path in http_certificate(settings))
+        assert authority.still_serves(pem, key, ["localhost"], datetime.now(UTC))
 
 
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ramet.cli.host.probes import answer_probes
 from ramet.cli.host.serving import certificate_of, listen, serve
 from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
-from ramet.configured import authority_of
+from ramet.configured import authority_of, replace_expired_authority
 from ramet.console.application import PATH as CONSOLE_PATH
 from ramet.control.addresses import Move, planned_moves
 from ramet.control.readiness import check_ready
@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 def run_all(settings: Settings, credentials_file: Path | None) -> None:
     """Serve HTTP and run operations until a signal ends them. The caller has locked the data directory exclusively."""
+    replace_expired_authority(settings)
     certificate = certificate_of(settings)
     with ExitStack() as stack:
         listening = stack.enter_context(listen(settings.host, settings.port))
@@ -55,6 +56,7 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
 
 def run_http(settings: Settings) -> None:
     """Serve HTTP until a signal ends it. The caller has a shared lock on the data directory."""
+    replace_expired_authority(settings)
     certificate = certificate_of(settings)
     with closing(Runtime.open(settings)) as runtime, listen(settings.host, settings.port) as socket:
         address = base_url(settings.host, socket.getsockname()[1], tls=certificate is not None)
@@ -63,6 +65,7 @@ def run_http(settings: Settings) -> None:
 
 def run_operations(settings: Settings) -> None:
     """Run operations and duties until a signal ends them. The caller has a shared lock on the data directory."""
+    replace_expired_authority(settings)
     with closing(Runtime.open(settings)) as runtime, _probed(settings, runtime), _working(settings, runtime) as alone:
         runtime.start(alone=alone)
         say("Ramet runs operations.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.host.certificates import Authority, Issued, open_authority
+from ramet.backends.local.host.certificates import Authority, Issued, open_authority, replace_expired_authority
 from ramet.backends.local.server.instances import Instances
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
@@ -53,6 +53,8 @@ def test_what_was_made_while_the_clock_was_ahead_is_replaced_and_its_authority_i
 def test_an_authority_that_was_made_while_the_clock_was_far_behind_is_replaced_and_kept(tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     expired = open_authority(secrets, datetime(2000, 1, 1, tzinfo=UTC))
+    assert open_authority(secrets, NOW).pem == expired.pem  # a running process goes on with it
+    replace_expired_authority(secrets, NOW)
     authority = open_authority(secrets, NOW)
     assert authority.certificate.not_valid_before_utc < NOW < authority.certificate.not_valid_after_utc
     pem, key = pair(authority.issue("abcdefghij", ["localhost"], NOW))
@@ -60,6 +62,7 @@ def test_an_authority_that_was_made_while_the_clock_was_far_behind_is_replaced_a
     assert not expired.still_serves(pem, key, ["localhost"], NOW)
     for name in ("ca.crt", "ca.key"):  # where the clock is ahead instead, they can be put back
         (secrets / f"{name}.expired").rename(secrets / name)
+    replace_expired_authority(secrets, datetime(2001, 1, 1, tzinfo=UTC))
     assert open_authority(secrets, datetime(2001, 1, 1, tzinfo=UTC)).pem == expired.pem
     assert stat.S_IMODE((secrets / "ca.key").stat().st_mode) == 0o600
 

@@ -84,19 +84,26 @@ class Authority:
 
 
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
-    """Return the authority in a private directory; the first call creates it. Safe for concurrent processes.
-
-    One that has expired is replaced: no client can verify anything with it. It is kept, for the clock may be wrong.
-    """
+    """Return the authority in a private directory; the first call creates it. Safe for concurrent processes."""
     secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
-    present = now or datetime.now(UTC)
-    certificate = secrets / "ca.crt"
+    with files.locked(secrets / "ca.lock"):
+        if not (secrets / "ca.crt").exists():
+            _make(secrets, now or datetime.now(UTC))
+        return _authority_in(secrets)
+
+
+def replace_expired_authority(secrets: Path, now: datetime | None = None) -> None:
+    """Replace an authority that has expired: no client can verify anything with it. It is kept: a clock may be wrong.
+
+    Only for a process that begins: a running one uses its authority until it ends, also where its clock is ahead.
+    """
+    certificate, present = secrets / "ca.crt", now or datetime.now(UTC)
+    if not certificate.exists():
+        return
     with files.locked(secrets / "ca.lock"):
         if certificate.exists() and present >= _authority_in(secrets).certificate.not_valid_after_utc:
             _put_aside(secrets)
-        if not certificate.exists():
             _make(secrets, present)
-        return _authority_in(secrets)
 
 
 def _authority_in(secrets: Path) -> Authority:
