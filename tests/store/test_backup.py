@@ -43,6 +43,16 @@ def test_a_store_that_is_no_database_is_not_copied_and_leaves_nothing(tmp_path: 
     assert not (tmp_path / "copy.db").exists()
 
 
+@pytest.mark.parametrize("name", ["a%20b", "what?"])
+def test_a_backup_is_in_its_directory_whatever_that_is_named(tmp_path: Path, name: str) -> None:
+    for directory in ("data", name):
+        (tmp_path / directory).mkdir()
+    Store.open(f"sqlite:///{tmp_path}/data/ramet.db").close()
+    copy_sqlite(tmp_path / "data" / "ramet.db", tmp_path / name / "copy.db")
+    assert {path.name for path in tmp_path.iterdir()} == {"data", name}
+    assert [path.name for path in (tmp_path / name).iterdir()] == ["copy.db"]
+
+
 def test_a_backup_made_while_others_write_opens_as_a_store_with_no_hole(tmp_path: Path) -> None:
     store, stopping = Store.open(f"sqlite:///{tmp_path}/ramet.db"), threading.Event()
 

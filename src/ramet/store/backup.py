@@ -85,7 +85,7 @@ def _copied(source: Path, target: Path) -> list[str]:
 
 def _forget_what_passes(copy: Path) -> None:
     """End all operations as failed, with the services that they were making, and warm forks; no service expires."""
-    engine = sa.create_engine(f"sqlite:///{copy}", poolclass=sa.NullPool)
+    engine = sa.create_engine(sa.URL.create("sqlite", database=str(copy)), poolclass=sa.NullPool)
     ended = {"failed_at": datetime.now(UTC), "failure": _FORGOTTEN}
     under_way = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
     with engine.begin() as tx:
