@@ -47,3 +47,24 @@ def test_steps_begin_by_the_clock_of_the_store_and_are_seen_by_that_of_the_worke
     seconds = [event.seconds for event in events]
     assert len(ages) == len(stored) == 4
     assert max(map(abs, (*ages, *stored, *seconds))) < _AHEAD_SECONDS / 2
+
+
+@pytest.mark.parametrize("by_seconds", [_AHEAD_SECONDS, -_AHEAD_SECONDS])
+def test_a_clock_that_steps_within_a_step_changes_nothing_for_the_next_one(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch, by_seconds: float
+) -> None:
+    actual, ahead, ages = time.time, [0.0], list[float]()
+    monkeypatch.setattr(time, "time", lambda: actual() + sum(ahead))
+
+    def set_clock(_work: Work[Any]) -> Outcome:
+        ahead.append(by_seconds)
+        return Next("two")
+
+    def look(work: Work[Any]) -> Outcome:
+        ages.append((datetime.fromtimestamp(time.time(), UTC) - work.step_started_at).total_seconds())
+        return Next("three")
+
+    submitted(store)
+    Worker(store, [counting(host, {"one": set_clock, "two": look})]).run_until_idle()
+    assert len(ages) == 1
+    assert abs(ages[0]) < _AHEAD_SECONDS / 2

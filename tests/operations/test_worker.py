@@ -335,11 +335,11 @@ def fail_records(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[int]:
     left = list(range(failures))
     record = operations.record
 
-    def failing(*arguments: object) -> operations.Operation:
+    def failing(*arguments: Any, **options: Any) -> operations.Operation:
         if left:
             left.pop()
             raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
-        return record(*arguments)  # type: ignore[arg-type]
+        return record(*arguments, **options)
 
     monkeypatch.setattr(operations, "record", failing)
     return left

@@ -123,8 +123,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - this is the edge where a step's errors end
             return self._after_error(operation, error), None
         changes = outcome.changes if isinstance(outcome, (Next, Done)) else None
-        now = time.time() - operation.clock_ahead_seconds
-        return stepped(operation, outcome, procedure, now, time.monotonic() - begun), changes
+        return stepped(operation, outcome, procedure, time.monotonic() - begun), changes
 
     def _after_error(self, operation: Operation, error: Exception) -> Transition:
         text = in_words(error)
@@ -171,12 +170,13 @@ class Runner:
             if changes is not None:
                 changes(tx)
             self._call_endings(tx, before, transition.after)
+            begins = transition.begins_step
             if keeps:
                 begun = replace(transition.after, attempt=transition.after.attempt + 1)
-                after = operations.record(tx, begun, self.worker, self.lease_seconds)
+                after = operations.record(tx, begun, self.worker, self.lease_seconds, begins_step=begins)
             else:
                 kept = self._without_secrets(transition.after)
-                after = operations.record(tx, kept, None, transition.pause_seconds)
+                after = operations.record(tx, kept, None, transition.pause_seconds, begins_step=begins)
             event = None if transition.event is None else _event(before, transition)
             if event is not None:
                 operations.insert_event(tx, event)

@@ -23,20 +23,22 @@ class Transition:
     """The operation as it is to be recorded.
 
     In `after`, `attempt` counts the attempts at the step that have ended. `pause_seconds` of 0 means: continue at once.
-    `event` is the outcome that the history shows, None for what needs no entry.
+    `event` is the outcome that the history shows, None for what needs no entry. `begins_step`: its step begins when it
+    is recorded.
     """
 
     after: Operation
     pause_seconds: float = 0.0
     event: str | None = None
     error: str | None = None
+    begins_step: bool = False
 
 
-def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, now: float, seconds: float) -> Transition:
-    """Return the transition for the outcome of a step that took so many seconds. `now` is by the store's clock."""
+def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, seconds: float) -> Transition:
+    """Return the transition for the outcome of a step that took so many seconds."""
     match outcome:
         case Next():
-            return Transition(_at(operation, outcome.step, outcome.state, now), event="DONE")
+            return Transition(_at(operation, outcome.step, outcome.state), event="DONE", begins_step=True)
         case Done():
             over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
             return Transition(replace(over, error=None), event="DONE", error=outcome.warning)
@@ -83,7 +85,7 @@ def _merged(operation: Operation, state: msgspec.Struct | None) -> dict[str, Any
     return operation.state if state is None else {**operation.state, **msgspec.to_builtins(state)}
 
 
-def _at(operation: Operation, step: str, state: msgspec.Struct | None, now: float) -> Operation:
+def _at(operation: Operation, step: str, state: msgspec.Struct | None) -> Operation:
     return replace(
         operation,
         step=step,
@@ -92,7 +94,6 @@ def _at(operation: Operation, step: str, state: msgspec.Struct | None, now: floa
         attempt=0,
         progress="",
         idle_seconds=0.0,
-        step_started_at=now,
         error=None,
     )
 

@@ -294,14 +294,19 @@ def end_leases(tx: sa.Connection, workers: str) -> int:
     return int(ended.rowcount)
 
 
-def record(tx: sa.Connection, after: Operation, worker: str | None, due_in_seconds: float) -> Operation:
+def record(
+    tx: sa.Connection, after: Operation, worker: str | None, due_in_seconds: float, *, begins_step: bool = False
+) -> Operation:
     """Record a transition of an operation, and return it with its new fence. Raises LeaseLost.
 
     `worker` keeps the lease for `due_in_seconds`; None ends it, and the operation is due in so many seconds.
+    `begins_step`: its step begins now.
     The fence increases with each record, so that one whose commit was not acknowledged cannot be written twice.
     """
     now = epoch_seconds(tx)
     ahead = time.time() - now
+    if begins_step:
+        after = replace(after, step_started_at=now)
     is_over = after.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED)
     values = {
         "same_id": after.id,
