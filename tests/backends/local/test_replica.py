@@ -11,7 +11,11 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
+from ramet.backends.local.restore import base_backup
 from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.wal.locate import WalSource
+from ramet.errors import Exhausted
 from ramet.model.passwords import Secret, new_password
 from ramet.model.size import Size
 from tests.backends.local.forks import destroy_all, paths_of, run, services_of, writing
@@ -206,6 +210,37 @@ def test_creating_a_replica_that_exists_leaves_it_following(followed: Followed) 
 def test_a_primary_that_does_not_serve_is_waited_for(followed: Followed) -> None:
     absent = followed.replica(primary=Primary("absent1234", 1))
     assert not followed.backend.replicas.create(absent)
+
+
+def test_a_copy_that_would_leave_others_too_little_space_is_not_begun(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, replica = followed.backend, followed.replica()
+    copied = base_backup.copied_bytes(backend.pool.driver, paths_of(backend, followed.server).data)
+    monkeypatch.setattr(Pool, "free_bytes", lambda _pool: copied + 64 * 2**20)
+    for _ in range(2):
+        with pytest.raises(Exhausted, match="MiB left"):
+            backend.replicas.create(replica)
+    paths = paths_of(backend, replica)
+    assert not paths.data.exists()
+    assert not paths.unfinished.exists()
+
+
+def test_a_copy_that_fails_halfway_leaves_nothing_and_can_be_made_later(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, replica = followed.backend, followed.replica()
+
+    def full(*_: object) -> None:
+        assert paths_of(backend, replica).unfinished.exists()
+        raise Exhausted("NOT_ENOUGH_DISK", "The storage has 0 MiB left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WalSource, "place_all", full)
+        with pytest.raises(Exhausted):
+            backend.replicas.create(replica)
+    assert not paths_of(backend, replica).unfinished.exists()
+    assert backend.replicas.create(replica)
 
 
 @pytest.mark.parametrize("replication", ["true", "database"])
