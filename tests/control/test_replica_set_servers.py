@@ -6,6 +6,7 @@ import pytest
 
 from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
 from ramet.backends.memory.replicas import MemoryReplicas
+from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.volumes import KEPT_ENTRIES
 from ramet.control import replica_sets as verbs
 from ramet.control.duties.health import Health
@@ -13,7 +14,7 @@ from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.replica_health import submit_restart
 from ramet.control.services import get_service, start_service, stop_service
-from ramet.errors import Exhausted, WrongState
+from ramet.errors import Exhausted, Failed, WrongState
 from ramet.model.logs import LogEntry
 from ramet.model.replica_set import replica_status, replica_status_reason
 from ramet.model.service import status_of
@@ -161,6 +162,27 @@ def test_nodes_whose_volumes_are_gone_are_copied_again_as_soon_as_there_is_room(
     inspect_again(world)
     assert replica_status(look(world, made)) is ReplicaSetStatus.ACTIVE
     assert [world.backend.volumes[node.id] for node in made.nodes[:kept]] == left
+
+
+def test_a_copy_of_lost_nodes_that_is_given_up_leaves_nothing_of_these(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(world, world.create(), nodes=2)
+    kept, lost = made.nodes
+    world.backend.servers.destroy(lost.id)
+    destroyed: list[str] = []
+
+    def never_ready(_replicas: MemoryReplicas, _server: Server) -> bool:
+        raise Failed("SNAPSHOT_LOST", "The snapshot of the primary is gone")
+
+    def destroy(_servers: MemoryServers, service_id: str) -> None:
+        destroyed.append(service_id)
+
+    monkeypatch.setattr(MemoryReplicas, "create", never_ready)
+    monkeypatch.setattr(MemoryServers, "destroy", destroy)
+    inspect_again(world)
+    assert set(destroyed) == {lost.id}
+    assert world.backend.volumes[kept.id].running
 
 
 def inspect_again(world: World) -> None:

@@ -7,7 +7,8 @@
                       boot, publish as above, with the new size               -
     restart_replicas  boot, publish as above                                  -
     rebuild_replicas  discard      no volumes: the service's data was replaced  -
-                      replicate, boot, publish as above                       -
+                      replicate    as above; nodes that have data keep it     undo: destroy those without
+                      boot, publish as above                                  (destroy)
     delete_replicas   destroy      no endpoint, servers and volumes           - (the data is gone)
 
 Each holds the service: it is not stopped, started or deleted before they end.
@@ -123,6 +124,12 @@ class RebuildReplicas(_NewReplicas):
     def discard(self, work: Work[Restartable]) -> Outcome:
         self.destroy_all(work)
         return Next("replicate")
+
+    def undo_replicate(self, work: Work[Restartable]) -> None:
+        """Remove what was made for nodes that have no data: a later attempt must not begin with an old snapshot."""
+        for server in self._servers(work):
+            if self.tools.backend.servers.inspect(server).is_lost:
+                self.tools.backend.servers.destroy(server.service_id)
 
 
 class DeleteReplicas(_Replicas):

@@ -10,7 +10,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server, Source
-from ramet.backends.kubernetes import poolers, rolling
+from ramet.backends.kubernetes import poolers, rolling, snapshots
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Unavailable
 from ramet.model.high_availability import NO_STANDBYS, Standbys
@@ -136,6 +136,15 @@ def test_replicas_begin_with_a_snapshot_and_have_one_endpoint(made: MADE) -> Non
         backend.servers.stop(one)
         backend.servers.destroy(one.service_id)
     assert not [name for _, name in found.objects if "replica" in name]
+
+
+def test_what_a_copy_that_was_given_up_leaves_of_a_replica_is_destroyed_though_it_has_no_cluster(made: MADE) -> None:
+    found, backend = made
+    volume = found.objects[("persistentvolumeclaims", f"{NAME}-1")]["metadata"]["name"]
+    snapshots.take(backend.place, REPLICAS[0].service_id, "ramet-replica001-seed", volume)
+    assert backend.servers.inspect(REPLICAS[0]).is_lost
+    backend.servers.destroy(REPLICAS[0].service_id)
+    assert ("volumesnapshots", "ramet-replica001-seed") not in found.objects
 
 
 @pytest.mark.parametrize(("fork_egress", "restricted"), [("deny", True), ("allow", False)])
