@@ -19,7 +19,7 @@ from ramet.store import operations, services
 EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
 _WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
-_PAUSES = frozenset({ProcedureName.STOP, ProcedureName.SLEEP, ProcedureName.START})
+_PAUSES = frozenset({ProcedureName.STOP, ProcedureName.START})  # a service that is asleep is drilled
 _NEW_DATA = frozenset({ProcedureName.RESTORE, ProcedureName.UPGRADE})
 _log = logging.getLogger(__name__)
 _faults = Faults("overdue drills")
@@ -78,7 +78,7 @@ def _overdue_since(
 
     What was verified before the last of the procedures `begins` had ended is not its data any more.
     """
-    now, stopped, before = plane.clock(), timedelta(0), since
+    now, stopped, stopped_at = plane.clock(), timedelta(0), None
     if now - since < limit:
         return None
     with plane.store.read() as tx:
@@ -86,10 +86,11 @@ def _overdue_since(
     for procedure, ended_at in ends:
         at = ended_at or now
         if procedure in begins:
-            since, stopped = at, timedelta(0)
-        elif procedure == ProcedureName.START:
-            stopped += at - before
-        before = at
+            since, stopped, stopped_at = at, timedelta(0), None
+        elif procedure == ProcedureName.STOP:
+            stopped_at = at
+        elif stopped_at is not None:
+            stopped, stopped_at = stopped + at - stopped_at, None
     return since if now - since - stopped >= limit else None
 
 
