@@ -1,19 +1,21 @@
 """A standby while the storage of its host is nearly full: it receives nothing, and follows again afterwards."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from prove.ground import Ground, open_ground
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.control.requests import CreateRequest
+from ramet.errors import Failed
 from ramet.followers.verbs import FollowRequest, follow_service
 from ramet.model.passwords import Secret
 from ramet.procedures.servers import server_of
-from tests.followers.conftest import PASSWORD, limit_slots, url_of
+from tests.followers.conftest import PASSWORD, limit_slots, start_again, url_of
 from tests.followers.test_real_verbs import count_in, settled
 from tests.sources import Source
 
@@ -64,3 +66,36 @@ def test_a_standby_receives_nothing_on_nearly_full_storage_and_then_all_that_it_
     eventually(lambda: count_in(standby) == 102, "what it missed")
     with source.connect() as connection:
         assert connection.execute(_SLOTS).fetchall() == [("reserved",)]
+
+
+def test_a_source_that_was_shut_down_may_have_run_again_while_nothing_was_received(
+    ground: Ground, source: Source
+) -> None:
+    request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
+    standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
+    settled(ground, standby)
+    server, followers = server_of(standby.service), ground.backend.followers
+    paths = ground.backend.instances.paths(server.service_id)
+
+    def shut_down() -> None:
+        source.process.send_signal(signal.SIGINT)
+        source.process.wait(BOUND_SECONDS)
+        eventually(lambda: followers.await_end(server, None, drain=True) is None, "the end of the source")
+
+    def is_unknown() -> bool:
+        try:
+            followers.await_end(server, None, drain=True)
+        except Failed as failed:
+            return failed.code == "SOURCE_END_UNKNOWN"
+        return False
+
+    eventually(lambda: "is running" in str(followers.await_end(server, None, drain=True)), "it streams")
+    shut_down()
+    read_only_storage.set_read_only(paths, is_standby=True, receives=False)
+    assert followers.await_end(server, None, drain=True) == read_only_storage.NOT_RECEIVED
+    read_only_storage.set_writable(paths)
+    eventually(is_unknown, "the refusal")
+    start_again(source)
+    source.run("INSERT INTO ledger VALUES (101)")
+    eventually(lambda: count_in(standby) == 101, "what it missed")
+    shut_down()

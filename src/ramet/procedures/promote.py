@@ -42,7 +42,9 @@ class Promote(Steps):
         service, state = self.tools.service(work.subject), work.state
         server = server_of(service)
         try:
-            left = self.tools.backend.followers.await_end(server, state.lsn, drain=state.drain)
+            left = self.tools.backend.followers.await_end(
+                server, state.lsn, drain=state.drain, takes_place=state.takes_place
+            )
         except Unavailable:
             clients = not service.half_promoted
             return boot(self.tools, work, server, clients=clients) or Wait(_PAUSE_SECONDS, _DOWN)

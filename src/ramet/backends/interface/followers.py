@@ -103,11 +103,12 @@ class Followers(Protocol):
     def observe(self, server: Server) -> Following | None:
         """Return how far behind its source a standby is; None when it does not serve. Follows its source's settings."""
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         """Return None when the standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
 
         Otherwise a text that changes with the progress. Raises Failed when the source has run again after that shutdown
-        and sent nothing, and Unavailable when it does not serve.
+        and sent nothing, or may have: with `takes_place` the `lsn` proves that it has not. Raises Unavailable when it
+        does not serve.
         """
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:

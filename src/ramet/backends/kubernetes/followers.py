@@ -128,13 +128,14 @@ class KubernetesFollowers:
             return None
         return msgspec.structs.replace(found, needs_copy=False, has_diverged=False)
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         self.place.check_runs(server)
         return lag.left(
             self.place.paths(server),
             server.required_upstream,
             lsn,
             drain=drain,
+            takes_place=takes_place,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
         )
 

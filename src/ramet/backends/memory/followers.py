@@ -106,7 +106,7 @@ class MemoryFollowers:
                 has_diverged=self.has_diverged,
             )
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         with self.memory.lock:
             self._running(server)
             if self.problem is None:

@@ -153,13 +153,14 @@ class LocalFollowers:
             return None
         return found
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         paths = self.instances.paths(server.service_id)
         left = lag.left(
             paths,
             server.required_upstream,
             lsn,
             drain=drain,
+            takes_place=takes_place,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),
         )
         if left is None:

@@ -1,17 +1,19 @@
 """How far a standby is behind its source, and why nothing arrives: by SQL, and by what its log says."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+
+import msgspec
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
+from ramet.backends.local.server.log_reader import lines_backwards
 from ramet.backends.local.server.probe import Presence, presence
-from ramet.backends.local.server.read_only_storage import receives_nothing
+from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed
@@ -32,12 +34,13 @@ _END = """
 SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text,
     EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')
 """
-_FULL = "Nothing is received while the storage is nearly full. It follows again by itself when there is space."
 _AWAY = "It follows again by itself when the source answers."
 _AGAIN = "The source is copied again by itself; until then the service can be forked."
 # Messages of the processes that receive and replay WAL; those of sessions could say the same.
 _OF_RECOVERY = ("startup", "walreceiver")
-_BEGINS = ("started streaming WAL", "entering standby mode")
+_REASON_BYTES = 128 * 1024  # of the log, which is read each time that a standby is observed
+_STARTS = "entering standby mode"
+_BEGINS = ("started streaming WAL", _STARTS)
 _IS_BEHIND = re.compile(r"requested start(ing)? point .* is ahead of the")
 # What replay says of WAL that does not continue what it has, and how it ends the stream then.
 _NO_RECORD = re.compile(
@@ -46,7 +49,10 @@ _NO_RECORD = re.compile(
     r"|unexpected pageaddr|record length|there is no contrecord flag|out-of-sequence timeline)"
 )
 _STREAM_ENDED = "terminating walreceiver process due to administrator command"
-_ARRIVES = ("started streaming WAL", "restored log file")
+# Each says that WAL has arrived until then from a source that ran. A start restores again what had arrived before.
+_ARRIVES = re.compile("started streaming WAL|replication terminated by primary server|data (from|to) WAL stream")
+# Before each of them the standby may have asked nobody: it did not run, or its storage was nearly full.
+_ASKS_AGAIN = (_STARTS, 'parameter "primary_conninfo" changed')
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
 _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
     (re.compile(pattern), text, remedy)
@@ -77,11 +83,24 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
             "There: SELECT pg_create_physical_replication_slot('NAME').",
         ),
         (
-            r"(password authentication|no pg_hba.conf entry|permission denied|must be superuser or replication)",
+            (
+                r"authentication failed|no pg_hba.conf entry|permission denied|must be superuser or replication"
+                r"|not permitted to log in|role .* does not exist"
+            ),
             "The source refuses the role",
             "There: let the role log in for replication with the password that was given.",
         ),
-        (r"certificate verify failed|root certificate", "The certificate of the source cannot be verified", _AWAY),
+        (
+            r"too many (clients|connections)|connection slots are reserved|exceeds max_wal_senders",
+            "The source allows no more connections",
+            _AWAY,
+        ),
+        (r"does not support SSL", "The source has no TLS", "There: set ssl = on."),
+        (
+            r"certificate verify failed|root certificate|server certificate",
+            "The certificate of the source cannot be verified",
+            _AWAY,
+        ),
         (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
         (r"starting up|shutting down", "The source is starting or shutting down", _AWAY),
         (
@@ -91,7 +110,8 @@ _REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
         ),
     )
 )
-_ANSWERS = _REASONS[:-3]  # a server that runs is needed for these
+# A server that runs is needed for these.
+_ANSWERS = (*(pattern for pattern, *_ in _REASONS[:-3]), re.compile("could not start WAL streaming: ERROR"))
 
 
 def observe(paths: ServicePaths, upstream: Upstream) -> Following:
@@ -109,7 +129,7 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
     elif is_behind:
         why = _lost(upstream)
     elif not is_streaming:
-        why = Reason(_FULL) if receives_nothing(paths) else reason(paths, upstream)
+        why = Reason(NOT_RECEIVED) if receives_nothing(paths) else reason(paths, upstream)
     return Following(
         observed_at=now,
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),
@@ -128,13 +148,15 @@ def left(
     lsn: str | None,
     *,
     drain: bool,
+    takes_place: bool,
     ends_with_shutdown: Callable[[str], bool],
 ) -> str | None:
     """Return None when a standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
 
     Otherwise a text that changes with the progress. `ends_with_shutdown` tells whether the last record before an LSN
-    is the checkpoint of a shutdown. Without `lsn` that must not be an earlier one: raises Failed when the source has
-    run since then. Raises Unavailable.
+    is the checkpoint of a shutdown. That must not be an earlier one: raises Failed when the source has run since then,
+    or may have. With `takes_place` the `lsn` was read after the last commit of the source, and proves it. Raises
+    Unavailable.
     """
     with connections.connect(paths) as connection:
         in_recovery, until, received, is_streaming = row(connection, _END)
@@ -148,28 +170,63 @@ def left(
         return f"the source is running; replayed until {until}"
     if received is not None and lsn_number(received) > lsn_number(until):
         return f"replayed until {until} of {received}"
-    if not ends_with_shutdown(until):
+    is_shut_down = ends_with_shutdown(until)
+    if is_shut_down and takes_place and lsn is not None:
+        return None
+    if receives_nothing(paths):
+        return NOT_RECEIVED
+    if not is_shut_down:
         return f"the source did not shut down in order; replayed until {until}"
-    return None if lsn is not None else _returning(paths, upstream, until)
+    return returning(paths, upstream, until)
 
 
-def _returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None:
+def returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None:
     """Return None when a source has not come back after the shutdown that ends at an LSN; raise Failed when it has.
 
-    What it commits then is missing until it sends that, also after it has shut down again.
+    What it commits then is missing until it sends that, also after it has shut down again. So the log must show that
+    the standby has asked for WAL all the time since some arrived last, and that no server that runs has answered.
     """
     found = presence(upstream.host, upstream.port, upstream.user, upstream.database)
-    messages = _messages(paths)
-    messages = messages[_last(messages, _ARRIVES) + 1 :]
-    has_answered = any(pattern.search(message) for message in messages for pattern, *_ in _ANSWERS)
-    if found is Presence.RUNS or has_answered:
+    if _has_answered(paths):
         raise Failed(
             "SOURCE_RETURNED",
             f"The source {upstream} was started again after the shutdown that the service has received, and what it"
             " has committed since then is missing here",
             f"{reason(paths, upstream).problem} Promote it with drain when following has no problem.",
         )
-    return f"the source is shutting down; replayed until {until}" if found is Presence.CHANGES else None
+    if found is Presence.RUNS:  # the standby asks it again within seconds
+        return f"the source is running; replayed until {until}"
+    if found is Presence.CHANGES:
+        return f"the source is starting or shutting down; replayed until {until}"
+    if not _has_always_asked(paths):
+        raise Failed(
+            "SOURCE_END_UNKNOWN",
+            f"The source {upstream} may have run after the shutdown that the service has received: there was a time"
+            " since then in which the service did not ask it for WAL",
+            "Promote it with wait_for_lsn and without drain: the LSN is the latest checkpoint location that"
+            " pg_controldata shows in the source. Or start the source, and stop it when following has no problem.",
+        )
+    return None
+
+
+def _has_answered(paths: ServicePaths) -> bool:
+    """Tell whether a server that runs has answered since WAL arrived last, and sent nothing."""
+    for message in _messages(paths, _OF_RECOVERY):
+        if any(pattern.search(message) for pattern in _ANSWERS):
+            return True
+        if _ARRIVES.search(message):
+            break
+    return False
+
+
+def _has_always_asked(paths: ServicePaths) -> bool:
+    """Tell whether the log shows that a standby has asked for WAL all the time since some arrived last."""
+    for message in _messages(paths, (*_OF_RECOVERY, "postmaster")):
+        if any(text in message for text in _ASKS_AGAIN):
+            return False
+        if _ARRIVES.search(message):
+            return True
+    return False
 
 
 def ending(until: str | None) -> str:
@@ -188,31 +245,46 @@ class Reason:
 
 def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
     """Return why nothing arrives from the source, by what the log says since it streamed last, or was started."""
-    messages = _messages(paths)
-    messages = messages[_last(messages, _BEGINS) + 1 :]
-    is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for one, following in pairwise(messages))
+    messages: list[str] = []
+    for message in _messages(paths, _OF_RECOVERY, _REASON_BYTES):
+        if any(text in message for text in _BEGINS):
+            break
+        messages.append(message)
+    # What was logged later comes first.
+    is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for following, one in pairwise(messages))
     if is_broken or any(_IS_BEHIND.search(message) for message in messages):
         return _lost(upstream)
-    for message in reversed(messages):
+    for message in messages:
         for pattern, text, remedy in _REASONS:
             if pattern.search(message):
                 return Reason(f"{text} ({upstream}). {remedy}", remedy == _AGAIN)
     return Reason(f"Nothing is received from the source {upstream} now. {_AWAY}")
 
 
-def _last(messages: Sequence[str], texts: Sequence[str]) -> int:
-    """Return the index of the last message with one of these texts; -1: there is none."""
-    return max((at for at, message in enumerate(messages) if any(one in message for one in texts)), default=-1)
-
-
 def _lost(upstream: Upstream) -> Reason:
     return Reason(lost_wal(upstream), needs_copy=True, has_diverged=True)
 
 
-def _messages(paths: ServicePaths) -> list[str]:
-    found = _newest(paths)
-    return [str(entry.get("message", "")) for entry in found if entry.get("backend_type") in _OF_RECOVERY]
+class _Line(msgspec.Struct):
+    """The fields that are read of a line of the log."""
+
+    message: str = ""
+    backend_type: str = ""
 
 
-def _newest(paths: ServicePaths) -> list[dict[str, Any]]:
-    return [entry for file in log_files.files(paths)[-2:] for entry in log_files.tail_entries(file)]
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+def _messages(paths: ServicePaths, processes: Sequence[str], limit_bytes: int | None = None) -> Iterator[str]:
+    """Yield what these processes have logged, newest first, from all that is kept of the log or from its end."""
+    scanned = 0
+    for _, line in lines_backwards(log_files.files(paths)):
+        scanned += len(line)
+        if limit_bytes is not None and scanned > limit_bytes:
+            return
+        try:
+            entry = _DECODER.decode(line)
+        except (ValueError, msgspec.MsgspecError):
+            continue
+        if entry.backend_type in processes:
+            yield entry.message

@@ -38,7 +38,7 @@ def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
     begin = None if query.cursor is None else decode_cursor(query.cursor, _place)
     entries: list[LogEntry] = []
     scanned = 0
-    for place, line in _lines_backwards(log_files.files(paths), begin):
+    for place, line in lines_backwards(log_files.files(paths), begin):
         scanned += len(line)
         entry = _entry(line)
         if entry is not None:
@@ -51,7 +51,7 @@ def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
     return LogPage(entries)
 
 
-def _lines_backwards(files: list[Path], begin: Place | None) -> Iterator[tuple[Place, bytes]]:
+def lines_backwards(files: list[Path], begin: Place | None = None) -> Iterator[tuple[Place, bytes]]:
     """Yield complete lines with their positions, newest first, starting before `begin`."""
     for file in reversed(files):
         if begin is not None and file.name > begin[0]:

@@ -33,6 +33,7 @@ _SETTINGS = (
 # The launcher starts no worker of a subscription again within this time.
 _NO_WORKERS = "wal_retrieve_retry_interval = '1d'\n"
 _RECEIVES_NOTHING = "primary_conninfo = ''\nrestore_command = ''\n"
+NOT_RECEIVED = "Nothing is received while the storage is nearly full. It follows again by itself when there is space."
 _TEMPORARY = "pgsql_tmp"
 _TEMPORARY_OF = re.compile(r"pgsql_tmp(\d+)\.")
 # The decrease of free space is extrapolated for this time, up to this part of the storage.
@@ -195,8 +196,9 @@ def _size_bytes(path: Path) -> int:
 
 
 def receives_nothing(paths: ServicePaths) -> bool:
-    """Tell whether a standby receives nothing because the storage is nearly full."""
-    return _RECEIVES_NOTHING in files.read(paths.read_only_file)
+    """Tell whether a standby, or a subscription, receives nothing because the storage is nearly full."""
+    known = files.read(paths.read_only_file)
+    return _RECEIVES_NOTHING in known or _NO_WORKERS in known
 
 
 def set_writable(paths: ServicePaths) -> None:

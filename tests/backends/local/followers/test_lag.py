@@ -1,0 +1,186 @@
+"""What the log of a standby must show before the last shutdown of its source counts as its end."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from harness.ports import free_port
+from ramet.backends.local.followers import lag
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.probe import Presence
+from ramet.backends.local.server.read_only_storage import NOT_RECEIVED
+from ramet.backends.local.sql import connections
+from ramet.errors import Failed
+from ramet.model.upstream import Upstream
+from tests.backends.kubernetes.servers import UPSTREAM
+
+STARTS = ("startup", "entering standby mode")
+STREAMS = ("walreceiver", "started streaming WAL from primary at 0/3000000 on timeline 1")
+ENDED = ("walreceiver", "replication terminated by primary server")
+REFUSES = ("walreceiver", 'could not connect to the primary server: FATAL:  password authentication failed for "x"')
+AWAY = ("walreceiver", "could not connect to the primary server: connection to server failed: Connection refused")
+RESTORES = ("startup", 'restored log file "000000010000000000000003" from archive')
+RECEIVES_NOTHING = ("postmaster", 'parameter "primary_conninfo" changed to ""')
+RESTARTPOINT = ("checkpointer", "restartpoint starting: time")
+FORGED = ("client backend", STREAMS[1])
+ANSWERS = (
+    'connect to the primary server: FATAL:  role "x" is not permitted to log in',
+    'connect to the primary server: FATAL:  role "x" does not exist',
+    "connect to the primary server: FATAL:  sorry, too many clients already",
+    "connect to the primary server: server does not support SSL, but SSL was required",
+    "start WAL streaming: ERROR:  requested starting point 0/3000060 is ahead of the WAL flush position",
+    "receive data from WAL stream: ERROR:  requested WAL segment 000000010000000000000003 has already been removed",
+)
+MORE_THAN_A_TAIL = 1000
+Line = tuple[str, str]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> ServicePaths:
+    (tmp_path / "log").mkdir()
+    return ServicePaths(tmp_path, tmp_path / "sockets")
+
+
+@pytest.fixture
+def upstream() -> Upstream:
+    """A source at whose address nothing listens."""
+    return replace(UPSTREAM, host="127.0.0.1", port=free_port())
+
+
+def write(paths: ServicePaths, *files: list[Line]) -> None:
+    for number, lines in enumerate(files):
+        entries = [{"message": message, "backend_type": process, "detail": "x" * 200} for process, message in lines]
+        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+        (paths.log / f"server-{number}.json").write_text(text)
+
+
+def code_of(paths: ServicePaths, upstream: Upstream) -> str | None:
+    """Return the code of the refusal to take the last shutdown for the end; None: it is taken for that."""
+    try:
+        assert lag.returning(paths, upstream, "0/3000060") is None
+    except Failed as failed:
+        return failed.code
+    return None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [[STREAMS, ENDED, *[AWAY] * MORE_THAN_A_TAIL]],
+        [[STREAMS, ENDED, AWAY], [AWAY] * MORE_THAN_A_TAIL, [AWAY]],
+        [[STREAMS, REFUSES], [REFUSES, STREAMS, *[RESTARTPOINT] * MORE_THAN_A_TAIL]],
+        [[REFUSES], [RESTARTPOINT, ENDED, AWAY]],
+        [[STREAMS, RECEIVES_NOTHING, STARTS, STREAMS, AWAY]],
+    ],
+)
+def test_a_source_that_was_silent_since_it_sent_the_last_wal_has_not_returned(
+    paths: ServicePaths, upstream: Upstream, files: list[list[Line]]
+) -> None:
+    write(paths, *files)
+    assert code_of(paths, upstream) is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [[STREAMS, ENDED, REFUSES, *[AWAY] * MORE_THAN_A_TAIL]],
+        [[STREAMS, ENDED, REFUSES], [AWAY] * MORE_THAN_A_TAIL, [AWAY]],
+        [[STREAMS, REFUSES, FORGED, AWAY]],
+        [[STREAMS, REFUSES, STARTS, AWAY]],
+        *([[STREAMS, ("walreceiver", f"could not {answer}"), AWAY]] for answer in ANSWERS),
+    ],
+)
+def test_a_source_that_has_answered_since_has_returned_however_long_ago_that_was(
+    paths: ServicePaths, upstream: Upstream, files: list[list[Line]]
+) -> None:
+    write(paths, *files)
+    assert code_of(paths, upstream) == "SOURCE_RETURNED"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [[STREAMS, ENDED, STARTS, AWAY]],
+        [[STREAMS, ENDED, STARTS, RESTORES, AWAY]],
+        [[STREAMS, RECEIVES_NOTHING, RECEIVES_NOTHING, AWAY]],
+        [[AWAY]],
+        [],
+    ],
+)
+def test_where_the_log_does_not_show_all_of_the_time_since_the_end_is_unknown(
+    paths: ServicePaths, upstream: Upstream, files: list[list[Line]]
+) -> None:
+    write(paths, *files)
+    assert code_of(paths, upstream) == "SOURCE_END_UNKNOWN"
+
+
+@pytest.mark.parametrize(("found", "text"), [(Presence.RUNS, "is running"), (Presence.CHANGES, "starting or shutting")])
+def test_a_source_that_was_started_just_now_is_waited_for(
+    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, found: Presence, text: str
+) -> None:
+    monkeypatch.setattr(lag, "presence", lambda *_: found)
+    write(paths, [STREAMS, ENDED, AWAY])
+    assert text in str(lag.returning(paths, upstream, "0/3000060"))
+
+
+def test_the_reason_is_not_that_of_an_earlier_file_when_the_newest_is_longer_than_what_is_read(
+    paths: ServicePaths, upstream: Upstream
+) -> None:
+    write(paths, [REFUSES], [STREAMS, *[RESTARTPOINT] * MORE_THAN_A_TAIL])
+    assert "refuses" not in str(lag.reason(paths, upstream).problem)
+
+
+@pytest.mark.parametrize(
+    ("lsn", "drain", "takes_place", "is_refused"),
+    [
+        (None, True, False, True),
+        ("0/3000000", True, False, True),
+        (None, True, True, True),
+        ("0/3000000", True, True, False),
+        ("0/3000000", False, False, False),
+    ],
+)
+def test_only_the_lsn_of_a_move_proves_the_end_of_a_source_that_has_returned(
+    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch,
+    lsn: str | None, drain: bool, takes_place: bool, is_refused: bool,
+) -> None:  # fmt: skip
+    write(paths, [STREAMS, ENDED, REFUSES, AWAY])
+    stand_in(monkeypatch)
+
+    def look() -> str | None:
+        return lag.left(
+            paths, upstream, lsn, drain=drain, takes_place=takes_place, ends_with_shutdown=lambda _: True
+        )  # fmt: skip
+
+    if is_refused:
+        with pytest.raises(Failed, match="was started again"):
+            look()
+    else:
+        assert look() is None
+
+
+@pytest.mark.parametrize("is_shut_down", [False, True])
+def test_a_promotion_says_that_nothing_is_received_on_nearly_full_storage(
+    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, is_shut_down: bool
+) -> None:
+    write(paths, [STREAMS, ENDED, AWAY])
+    stand_in(monkeypatch)
+    monkeypatch.setattr(lag, "receives_nothing", lambda _: True)
+    left = lag.left(
+        paths, upstream, None, drain=True, takes_place=False, ends_with_shutdown=lambda _: is_shut_down
+    )  # fmt: skip
+    assert left == NOT_RECEIVED
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a standby have replayed all that it received."""
+
+    def progress(*_: Any) -> tuple[Any, ...]:
+        return True, "0/3000060", "0/3000060", False
+
+    monkeypatch.setattr(connections, "connect", lambda _: nullcontext())
+    monkeypatch.setattr(lag, "row", progress)
