@@ -12,10 +12,11 @@ from ramet.backends.interface.followers import HostFacts
 from ramet.backends.interface.subscriptions import SubscriptionState
 from ramet.backends.interface.values import Progress, Server
 from ramet.control.duties.sampling import Sampling
-from ramet.errors import Failed
+from ramet.errors import Failed, Unseen
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
+from ramet.operations import transitions
 from ramet.store import metrics, operations
 from ramet.store.operations import Operation
 from tests.api.world import World, open_world
@@ -203,6 +204,28 @@ def test_a_promotion_waits_for_the_source_and_makes_the_service_independent(
     assert world.backend.followers.kept == {}
     again = world.post(path, {})
     assert (again.status_code, again.json()["code"]) == (400, "NOT_FOLLOWING")
+
+
+def test_a_promotion_that_cannot_look_at_its_source_does_not_start_the_server(
+    world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [Unseen("CANNOT_LOOK", "The server cannot be checked now")]
+    await_end, starts = world.backend.followers.await_end, list[str]()
+
+    def look(server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
+        if failures:
+            raise failures.pop()
+        return await_end(server, lsn, drain=drain, takes_place=takes_place)
+
+    def start(server: Server, **_: bool) -> None:
+        starts.append(server.service_id)
+
+    monkeypatch.setattr(transitions, "_UNSEEN_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(world.backend.followers, "await_end", look)
+    monkeypatch.setattr(world.backend.servers, "start", start)
+    assert world.post(world.path(follower["service_id"], "promote"), {}).status_code == 202
+    world.work()
+    assert (world.look(follower)["status"], failures, starts) == ("READY", [], [])
 
 
 def test_an_lsn_of_another_form_is_refused(world: World, follower: dict[str, Any]) -> None:

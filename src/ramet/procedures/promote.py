@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, Unseen
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -45,6 +45,8 @@ class Promote(Steps):
             left = self.tools.backend.followers.await_end(
                 server, state.lsn, drain=state.drain, takes_place=state.takes_place
             )
+        except Unseen:
+            raise
         except Unavailable:
             clients = not service.half_promoted
             return boot(self.tools, work, server, clients=clients) or Wait(_PAUSE_SECONDS, _DOWN)
