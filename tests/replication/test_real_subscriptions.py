@@ -347,6 +347,17 @@ def test_what_stays_in_a_source_that_is_away_is_named_with_its_remedy(
     assert follower.backend.subscriptions.discard(follower.server.service_id) is None
 
 
+def test_a_slot_of_a_source_that_knows_no_state_of_its_wal_is_not_lost(follower: Follower) -> None:
+    with follower.source.connect() as outside:
+        outside.execute(
+            "CREATE TEMPORARY VIEW pg_replication_slots AS"
+            " SELECT slot_name, confirmed_flush_lsn FROM pg_catalog.pg_replication_slots"
+        )
+        lag_bytes, status = Publisher(outside, name_of(follower.server.service_id)).lag()
+    assert lag_bytes is not None
+    assert status == "reserved"
+
+
 def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:
     backend, server, name = follower.backend, follower.server, name_of(follower.server.service_id)
     shutil.rmtree(directory_of(paths_of(backend, server)))  # as on another host

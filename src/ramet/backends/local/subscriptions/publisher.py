@@ -63,9 +63,11 @@ ORDER BY 1 LIMIT {_MOST_NAMES}
 # Partitions are published under their own names, also those that are made later.
 _PUBLISHED_NOW = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
 _SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+# Before version 13, slots have no wal_status, and lose no WAL.
 _LAG = """
-SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8, wal_status FROM pg_replication_slots
-WHERE slot_name = %s
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8,
+    coalesce(to_jsonb(s) ->> 'wal_status', 'reserved')
+FROM pg_replication_slots s WHERE slot_name = %s
 """
 _INSERTED = """
 SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1 FROM pg_settings WHERE name = 'wal_writer_delay'
