@@ -12,6 +12,7 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as ForkSource
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.server.read_only_storage import NOT_RECEIVED
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions import publisher
@@ -208,6 +209,9 @@ def test_nothing_arrives_while_the_storage_is_nearly_full(follower: Follower) ->
     follower.source.run(_CHANGES)
     assert not has_worker()
     assert not follower.has_all()
+    subscriptions = follower.backend.subscriptions
+    assert subscriptions.observe(follower.server).problem == NOT_RECEIVED
+    assert subscriptions.finish(follower.server, "one", 0.0).progress == NOT_RECEIVED
     follower.backend.servers.set_read_only(follower.server, read_only=False)
     eventually(follower.has_all, "the changes")
 

@@ -22,6 +22,7 @@ from ramet.backends.interface.values import Progress, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
 from ramet.backends.local.sources.sources import UNREADABLE, words_of
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import connections
@@ -115,7 +116,9 @@ class LocalSubscriptions:
             lost = f"The source has removed the WAL of the slot {name}: make the service again. {_FORK}"
             return SubscriptionState(tables, copied, None, lost)
         problem = unpublished_tables(missing) if missing else None
-        if found.copy_failed and copied < tables:
+        if receives_nothing(paths):
+            problem = NOT_RECEIVED
+        elif found.copy_failed and copied < tables:
             problem = _NOT_COPIED
         elif found.apply_failed and not found.receives:
             problem = _FAILS
@@ -217,6 +220,8 @@ class LocalSubscriptions:
 
     def _left(self, paths: ServicePaths, publisher: Publisher, end: str) -> str:
         """Say how far it is from `end`: the same text as long as nothing is applied, whatever the source writes."""
+        if receives_nothing(paths):
+            return NOT_RECEIVED
         with connections.connect(paths, DATABASE) as connection:
             found = subscriber.state(connection, publisher.name)
         has_failed = found is not None and found.apply_failed
