@@ -112,5 +112,6 @@ class Subscriptions(Protocol):
     def discard(self, service_id: str) -> str | None:
         """Remove publication and slot from the source, and the password.
 
-        Return a warning when these stay, because the source cannot be reached; None otherwise.
+        Return a warning when these stay, because the source cannot be reached; None otherwise. The same call tries it
+        again then, and returns it again: the password goes with the server.
         """

@@ -158,7 +158,7 @@ class LocalSubscriptions:
         if not (directory / _SOURCE).exists():
             shutil.rmtree(directory, ignore_errors=not directory.exists())
             return None
-        kept, name, left = self._kept(paths), name_of(service_id), None
+        kept, name = self._kept(paths), name_of(service_id)
         with contextlib.suppress(psycopg.Error, Unavailable), connections.connect(paths, DATABASE) as connection:
             subscriber.drop(connection, name)
         try:
@@ -170,8 +170,9 @@ class LocalSubscriptions:
                 f" There: {removal(name)}."
             )
             _log.warning("service %s: %s", service_id, left)
+            return left
         shutil.rmtree(directory)
-        return left
+        return None
 
     def _check_slot(self, paths: ServicePaths, publisher: Publisher) -> None:
         """Raise Failed when the subscription can receive nothing more: no promotion may wait for the rest."""
