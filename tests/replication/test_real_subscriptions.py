@@ -364,6 +364,15 @@ def test_a_slot_of_a_source_that_knows_no_state_of_its_wal_is_not_lost(follower:
     assert status == "reserved"
 
 
+def test_what_was_not_replicated_is_named_also_without_the_subscription(follower: Follower) -> None:
+    """As after a recovery, and when an earlier release has dropped it."""
+    follower.source.run("CREATE TABLE made_later (id int PRIMARY KEY)")
+    follower.backend.subscriptions.detach(follower.server)
+    facts = follower.finish()
+    follower.source.run("DROP TABLE made_later")
+    assert facts["not_replicated"] == ["public.made_later"]
+
+
 def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:
     backend, server, name = follower.backend, follower.server, name_of(follower.server.service_id)
     shutil.rmtree(directory_of(paths_of(backend, server)))  # as on another host

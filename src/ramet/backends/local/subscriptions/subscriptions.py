@@ -196,7 +196,9 @@ class LocalSubscriptions:
         file = directory_of(paths) / _MISSING
         with connections.connect(paths, DATABASE) as connection:
             if subscriber.state(connection, publisher.name) is None:
-                return msgspec.json.decode(files.read(file) or "[]", type=list[str])
+                if file.exists():
+                    return msgspec.json.decode(file.read_bytes(), type=list[str])
+                return publisher.not_published() + publisher.hidden_sequences()
             known = subscriber.tables_of(connection, publisher.name)
         missing = publisher.not_published() + publisher.not_received(known) + publisher.hidden_sequences()
         files.write(file, msgspec.json.encode(missing), durable=True)
