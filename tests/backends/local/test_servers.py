@@ -1,14 +1,25 @@
 """Stopping a server."""
 
+import os
+import signal
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from harness.ports import free_port
+from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.server import instances
+from ramet.backends.local.sql import connections
+from ramet.errors import Unavailable
+from tests.backends.local import forks
+
+_Crash = Callable[[LocalBackend, Server], None]
+_MUCH = "CREATE TABLE public.much AS SELECT n FROM generate_series(1, 500000) AS n"
 
 
 def test_a_server_is_stopped_that_listens_elsewhere_than_is_recorded(
@@ -18,3 +29,48 @@ def test_a_server_is_stopped_that_listens_elsewhere_than_is_recorded(
     monkeypatch.setattr(instances, "_OPEN_WITHIN_SECONDS", 0.2)
     backend.servers.stop(replace(parent, port=free_port()))
     assert postgres.running(backend.instances.paths(parent.service_id)) is None
+
+
+def _kill_server(backend: LocalBackend, server: Server) -> None:
+    assert postgres.kill(forks.paths_of(backend, server), 10)
+    backend.instances.start(server)
+
+
+def _kill_wal_writer(backend: LocalBackend, server: Server) -> None:
+    (writer,) = (pid for pid, role in _processes(backend, server) if role == "walwriter")
+    os.kill(writer, signal.SIGKILL)
+
+
+def _processes(backend: LocalBackend, server: Server) -> list[tuple[int, str]]:
+    found = postgres.running(forks.paths_of(backend, server))
+    return [] if found is None else [(pid, title.rpartition(": ")[2]) for pid, title in children_of(found)]
+
+
+@pytest.mark.parametrize("crash", [_kill_server, _kill_wal_writer])
+def test_a_server_that_recovers_is_stopped_when_it_has_recovered(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, crash: _Crash
+) -> None:
+    paths = forks.paths_of(backend, parent)
+    with connections.connect(paths) as connection:
+        connection.execute(_MUCH)
+    crash(backend, parent)
+    recovering = list[int]()
+
+    def is_held() -> bool:
+        recovering.extend(pid for pid, role in _processes(backend, parent) if role.startswith("startup"))
+        for pid in recovering:
+            os.kill(pid, signal.SIGSTOP)
+        return bool(recovering)
+
+    eventually(is_held, pause_seconds=0)  # it recovers for much longer than a look takes
+    try:
+        monkeypatch.setattr(instances, "_STOP_SECONDS", 0.2)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="still stopping"):
+                backend.servers.halt(parent)
+            assert b"stopping" not in paths.pid_file.read_bytes()
+        monkeypatch.undo()
+    finally:
+        os.kill(recovering[0], signal.SIGCONT)
+    backend.servers.halt(parent)
+    assert postgres.running(paths) is None

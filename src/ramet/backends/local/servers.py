@@ -156,6 +156,8 @@ class LocalServers:
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self._check_volume(server)
             self.instances.boot(server, first_boot())  # it may be a copy that is not secured, and only stops
+        if is_primary:
+            self.instances.await_recovery(server)
         if postgres.is_ready(paths):
             with contextlib.suppress(Unavailable):  # it is on its way down already
                 self._turn_away(server)

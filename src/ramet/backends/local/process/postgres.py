@@ -148,16 +148,33 @@ def is_ready(paths: ServicePaths) -> bool:
     return pid is not None and title_of(pid) != "" and _says_ready(paths.pid_file, pid)
 
 
-def _says_ready(pid_file: Path, pid: int) -> bool:
-    """Tell whether the lock file says that this server is ready: line 1 is its pid, line 8 its state.
+def is_starting(paths: ServicePaths) -> bool:
+    """Tell whether the server of a primary starts, or recovers from a crash, and was not told to stop.
 
-    The file may still be that of a killed server.
+    After the crash of one of its processes the lock file says "ready" all the while, but it has no WAL writer.
+    """
+    pid = running(paths)
+    if pid is None or title_of(pid) == "":
+        return False
+    if _says_ready(paths.pid_file, pid):
+        return not any(title.endswith(": walwriter") for _, title in children_of(pid))
+    return _state(paths.pid_file, pid) == b"starting"
+
+
+def _says_ready(pid_file: Path, pid: int) -> bool:
+    return _state(pid_file, pid) == b"ready"
+
+
+def _state(pid_file: Path, pid: int) -> bytes:
+    """Return what the lock file says of this server: line 1 is its pid, line 8 its state.
+
+    It is empty when there is none, and when the file is still that of a killed server.
     """
     try:
         lines = pid_file.read_bytes().splitlines()
-        return lines[7].strip() == b"ready" and int(lines[0]) == pid
+        return lines[7].strip() if int(lines[0]) == pid else b""
     except (*GONE, IndexError, ValueError):
-        return False
+        return b""
 
 
 def _await_word(paths: ServicePaths, pid: int, timeout_seconds: float) -> None:

@@ -45,6 +45,7 @@ _OPEN_WITHIN_SECONDS = 5.0
 _PROBE_EVERY_SECONDS = 0.002
 _STOP_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
+_RECOVERY_PAUSE_SECONDS = 0.05
 # A setting that a later file sets, too, is not applied either, but has no error.
 _LEFT_FOR_A_START = "SELECT FROM pg_file_settings WHERE NOT applied AND error IS NOT NULL"
 
@@ -238,8 +239,16 @@ class Instances:
         """Stop the server, and return when it has ended. Raises Unavailable as `restart` does."""
         self._await(server, lambda: self.stop(server, _LOOK_SECONDS))
 
-    def _await(self, server: Server, seen: Callable[[], bool]) -> None:
-        if not wait_until(seen, _STOP_SECONDS):
+    def await_recovery(self, server: Server) -> None:
+        """Return when the server of a primary does not start or recover. Raises Unavailable as `restart` does.
+
+        A shutdown would end its recovery, and the next start would begin it again.
+        """
+        paths = self.paths(server.service_id)
+        self._await(server, lambda: not postgres.is_starting(paths), _RECOVERY_PAUSE_SECONDS)
+
+    def _await(self, server: Server, seen: Callable[[], bool], pause_seconds: float = 0.001) -> None:
+        if not wait_until(seen, _STOP_SECONDS, pause_seconds):
             raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
     def end(self, service_id: str, timeout_seconds: float) -> None:
