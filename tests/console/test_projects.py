@@ -94,6 +94,22 @@ def test_signing_out_ends_the_others_also_when_the_session_in_use_has_ended(visi
     assert [one.outcome for one in entries_of(world.runtime.store, request_id="again")] == ["refused"]
 
 
+def test_who_is_led_away_from_an_ended_session_can_sign_out_of_the_others(visitor: Visitor, other: Project) -> None:
+    projects, now, form = visitor.world.runtime.projects, utc_now(), 'action="/console/sign-out"'
+    assert form not in visitor.see("/console/sign-in")
+    (used,) = projects.list_keys(other.id)
+    projects.revoke_key(used.public_key, now)
+    page = visitor.see("/console/sign-in?ended=yes")
+    assert form in page
+    assert f"still signed in to {visitor.world.project.name}" in page
+    assert visitor.client.post("/console/sign-out").status_code == 303
+    assert form not in visitor.see("/console/sign-in")
+    key, secret = projects.create_key(projects.create_project("next", now).id, "next", now)
+    visitor.client.post("/console/sign-in", data={"public_key": key.public_key, "secret_key": secret.reveal()})
+    assert _project(visitor) == "next"
+    assert 'name="project_id"' not in visitor.see("/console/help")
+
+
 def test_a_revoked_key_disappears_from_the_menu(visitor: Visitor, other: Project) -> None:
     visitor.world.runtime.projects.revoke_key(visitor.world.public_key, utc_now())
     assert 'name="project_id"' not in visitor.see("/console/help")

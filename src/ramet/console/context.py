@@ -87,9 +87,7 @@ class CurrentSession(Session):
     @property
     def others(self) -> Sequence[Session]:
         """The sessions of other projects in this browser, by name."""
-        now = self.context.plane.clock()
-        found = [self.context.sessions.find(token, now) for token in self.other_tokens]
-        return sorted((one for one in found if one is not None), key=lambda one: one.project_name)
+        return opened_by(self.other_tokens, self.context)
 
     def demand(self, operation: str) -> None:
         """Raise Forbidden unless the key of the session has the right that an operation needs."""
@@ -161,13 +159,19 @@ def _end_others(request: AnyRequest, context: ConsoleContext) -> bool:
 
     Without a session in use there is no CSRF token to check, and none is needed: other sites cannot send the cookie.
     """
-    now = context.plane.clock()
-    found = [one for token in other_tokens(request) if (one := context.sessions.find(token, now)) is not None]
+    found = opened_by(other_tokens(request), context)
     for one in found:
         acting.note_key(one.public_key, one.key_name, one.project_id)
         recording.begin(request.scope)
         context.sessions.end(one)
     return bool(found)
+
+
+def opened_by(tokens: Sequence[str], context: ConsoleContext) -> Sequence[Session]:
+    """Return the sessions that tokens open, by the names of their projects."""
+    now = context.plane.clock()
+    found = [context.sessions.find(token, now) for token in tokens]
+    return sorted((one for one in found if one is not None), key=lambda one: one.project_name)
 
 
 async def form_of(request: AnyRequest) -> Mapping[str, str]:

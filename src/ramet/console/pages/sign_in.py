@@ -1,7 +1,7 @@
 """Signing in with an API key or by a link that works once, and signing out."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from posixpath import normpath
 from urllib.parse import unquote
 
@@ -11,7 +11,16 @@ from litestar.params import FromPath
 from ramet import acting
 from ramet.console.auth.cookies import SESSION, delete_sessions, mark_seen, other_tokens, seen_sequence, set_sessions
 from ramet.console.auth.throttle import Attempt
-from ramet.console.context import AnyRequest, ConsoleContext, Context, Fields, SignedIn, form_of, read
+from ramet.console.context import (
+    AnyRequest,
+    ConsoleContext,
+    Context,
+    Fields,
+    SignedIn,
+    form_of,
+    opened_by,
+    read,
+)
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.control import recording
 from ramet.errors import Unauthorized
@@ -27,13 +36,18 @@ _KEY_LIMIT = 200
 
 @read("/sign-in", sync_to_thread=True)
 def sign_in_page(request: AnyRequest, context: Context) -> Response[str]:
-    """Show the form. `next` in the query is the page to open afterwards; `ended` says that a session has ended."""
+    """Show the form. `next` in the query is the page to open afterwards; `ended` says that a session has ended.
+
+    Who has sessions of other projects only may sign out of them here: no other page is shown without one in use.
+    """
     token = request.cookies.get(SESSION)
     session = context.sessions.find(token, context.plane.clock()) if token else None
+    others = [] if session is not None else opened_by(other_tokens(request), context)
     return _form(
         _local(str(request.query_params.get("next", _HOME))),
         ended="ended" in request.query_params,
         staying="" if session is None else session.project_name,
+        others=[one.project_name for one in others],
     )
 
 
@@ -111,6 +125,7 @@ def _form(
     *,
     ended: bool = False,
     staying: str = "",
+    others: Sequence[str] = (),
     status_code: int = 200,
 ) -> Response[str]:
     return page(
@@ -120,6 +135,7 @@ def _form(
         public_key=public_key,
         ended=ended,
         staying=staying,
+        others=others,
         status_code=status_code,
     )
 
