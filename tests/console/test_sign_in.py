@@ -3,13 +3,14 @@
 import html
 import re
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
 from litestar._parsers import parse_url_encoded_form_data
 
 from harness.waiting import eventually
-from ramet.api.parsed_heads import KEPT_PARSERS
+from ramet.api.parsed_heads import KEPT_PARSERS, forget_long_head
 from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.control import services
@@ -112,6 +113,17 @@ def test_what_was_parsed_of_a_long_head_is_not_kept(visitor: Visitor, path: str,
         parser.cache_clear()
     visitor.client.get(path, headers={"Cookie": cookie})
     eventually(lambda: [parser.cache_info().currsize for parser in KEPT_PARSERS] == [0] * len(KEPT_PARSERS))
+
+
+def test_where_a_long_path_leads_is_not_kept(visitor: Visitor) -> None:
+    app = visitor.world.runtime.http()
+    for path, is_kept in (("/console/sign-in", True), (f"/console/services/{'a' * 4096}/delete", False)):
+        status_of_disconnected(app, path, {})
+        assert bool(app.asgi_router.handle_routing.cache_info().currsize) is is_kept
+
+
+def test_a_version_that_does_not_keep_where_paths_lead_answers_long_heads() -> None:
+    forget_long_head(Mock(asgi_router=object()), {"path": "a" * 4096, "query_string": b"", "headers": []})
 
 
 def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Visitor) -> None:

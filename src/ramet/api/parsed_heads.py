@@ -29,6 +29,6 @@ def forget_long_head(app: Litestar, scope: Any) -> None:
     """Forget what was parsed of all heads if this one is long: whoever can connect chooses what they contain."""
     parsed = [scope["path"], scope["query_string"], *(value for name, value in scope["headers"] if name == b"cookie")]
     if sum(map(len, parsed)) > _LONGEST_KEPT_BYTES:
-        for parser in (*KEPT_PARSERS, app.asgi_router.handle_routing):
-            with suppress(AttributeError):  # another version may keep nothing
+        for parser in (*KEPT_PARSERS, getattr(app.asgi_router, "handle_routing", None)):
+            with suppress(AttributeError):  # another version may not have it, or keep nothing
                 parser.cache_clear()
