@@ -39,13 +39,31 @@ def test_workers_that_only_a_start_switches_on_run_when_a_fork_is_neutralized(
     assert forks.rows_of(backend, server) == []
 
 
-def test_a_crashed_server_that_is_started_to_be_stopped_has_no_workers(backend: LocalBackend, parent: Server) -> None:
-    """It may be the copy of an upgrade that is tried, which is not neutralized yet."""
+def test_a_crashed_server_that_is_started_to_be_stopped_has_no_workers_and_needs_no_library(
+    backend: LocalBackend, parent: Server
+) -> None:
+    """It may be the copy of an upgrade that is tried, which is not neutralized yet; TimescaleDB may be removed."""
     server, seen = forks.fork(backend, parent).server, list[object]()
+    names = ("max_logical_replication_workers", "shared_preload_libraries")
     backend.servers.secure(server, is_new=False, neutralize=False)
     assert postgres.kill(forks.paths_of(backend, server), 10)
-    backend.servers.halt(server, lambda: seen.append(setting(backend, server, "max_logical_replication_workers")))
-    assert seen == ["0"]
+    backend.servers.halt(server, lambda: seen.extend(setting(backend, server, name) for name in names))
+    assert seen == ["0", ""]
+
+
+def test_a_server_that_a_failed_stop_has_started_serves_after_another_start_only(
+    backend: LocalBackend, parent: Server
+) -> None:
+    """Without its libraries it would not return the compressed rows of TimescaleDB."""
+    names = ("max_logical_replication_workers", "shared_preload_libraries")
+    usual = [setting(backend, parent, name) for name in names]
+    assert backend.servers.inspect(parent).serving
+    assert postgres.kill(forks.paths_of(backend, parent), 10)
+    backend.instances.boot(parent, configuration.boot_to_stop())
+    assert not backend.servers.inspect(parent).serving
+    forks.run(backend, parent)
+    assert backend.servers.inspect(parent).serving
+    assert [setting(backend, parent, name) for name in names] == usual != ["0", ""]
 
 
 def test_a_fork_without_such_workers_is_not_started_again(backend: LocalBackend, parent: Server) -> None:

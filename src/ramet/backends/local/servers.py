@@ -24,7 +24,7 @@ from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
-from ramet.backends.local.server.configuration import Phase, first_boot, has_workers
+from ramet.backends.local.server.configuration import Phase, boot_to_stop, first_boot, has_workers
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
@@ -84,13 +84,15 @@ class LocalServers:
         """Start the server, closed to clients or open. At its first start, what was captured for it is flushed.
 
         A fork that was secured in advance, its own password included, is open from its first start on, unless it is
-        started twice.
+        started twice. A server that runs since a stop that failed is stopped before.
         """
         self._check_volume(server)
+        paths = self.instances.paths(server.service_id)
+        if postgres.only_stops(paths):
+            self.halt(server)
         if not first:
             self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
             return
-        paths = self.instances.paths(server.service_id)
         check_boot(paths)
         opens = not self._starts_twice(server) and secured_copy.has_own_verifier(paths, server)
         self.instances.start(server, Phase.OPEN if opens else Phase.CLOSED, first_boot())
@@ -155,7 +157,7 @@ class LocalServers:
         paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
         if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
             self._check_volume(server)
-            self.instances.boot(server, first_boot())  # it may be a copy that is not secured, and only stops
+            self.instances.boot(server, boot_to_stop())
         if is_primary:
             self.instances.await_recovery(server)
         if postgres.is_ready(paths):
@@ -268,6 +270,8 @@ class LocalServers:
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
     if not paths.data.is_dir():
         return Observation(False, f"The volume of service {paths.service_id} is lost.", is_lost=True)
+    if postgres.only_stops(paths):
+        return Observation(False, "Its server was started only to be stopped cleanly.")
     if postgres.is_ready(paths):
         return Observation(True, follows=not is_replica or _follows(paths))
     if postgres.running(paths) is not None:

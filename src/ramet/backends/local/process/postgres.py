@@ -161,6 +161,12 @@ def is_starting(paths: ServicePaths) -> bool:
     return _state(paths.pid_file, pid) == b"starting"
 
 
+def only_stops(paths: ServicePaths) -> bool:
+    """Tell whether the server was started only to be stopped cleanly: it has no libraries, and may not serve."""
+    pid = find_server(paths)
+    return pid is not None and "-c shared_preload_libraries=" in title_of(pid)
+
+
 def _says_ready(pid_file: Path, pid: int) -> bool:
     return _state(pid_file, pid) == b"ready"
 

@@ -116,6 +116,14 @@ def first_boot() -> Mapping[str, str]:
     }
 
 
+def boot_to_stop() -> Mapping[str, str]:
+    """Return the settings of a start that only serves to stop cleanly; see `postgres.only_stops`.
+
+    It may be that of a copy that is not secured, and a library may be missing that nothing but serving needs.
+    """
+    return {**first_boot(), "shared_preload_libraries": ""}
+
+
 def _where(server: Server, paths: ServicePaths, features: Features) -> dict[str, str]:
     return {
         "cluster_name": server.service_id,
