@@ -203,7 +203,19 @@ def test_signing_in_never_redirects_to_another_site(visitor: Visitor) -> None:
         assert 'name="next" value="/console/"' in page
 
 
-@pytest.mark.parametrize("path", ["enter/x", "%65nter/x", "help/../enter/x", "./enter/x?a=b", "%2e%2e/console/enter/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "enter/x",
+        "%65nter/x",
+        "help/../enter/x",
+        "./enter/x?a=b",
+        "%2e%2e/console/enter/x",
+        "enter/x#/../..",
+        "a%2Fb/../enter/x",
+        "%2F/../enter/x",
+    ],
+)
 def test_signing_in_never_leads_to_a_link_that_signs_in(visitor: Visitor, path: str) -> None:
     page = visitor.client.get("/console/sign-in", params={"next": f"/console/{path}"}).text
     assert 'name="next" value="/console/"' in page

@@ -1,8 +1,8 @@
 """Signing in with an API key or by a link that works once, and signing out."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from posixpath import normpath
 from urllib.parse import unquote
 
 from litestar import Response, get, post
@@ -230,5 +230,6 @@ def _local(path: str) -> str:
     None signs in to another project: browsers without Sec-Fetch-Site, over plain HTTP, do not say what led to a link.
     """
     is_ours = path.startswith("/console/") and "\\" not in path and path.isprintable() and "//" not in path
-    is_link = normpath(unquote(path.partition("?")[0])).startswith(LINKS)
-    return path if is_ours and not is_link else _HOME
+    head = unquote(re.split("[?#]", path)[0])
+    may_be_link = head.startswith(LINKS) or "/." in head or "//" in head  # no page has these
+    return path if is_ours and not may_be_link else _HOME
