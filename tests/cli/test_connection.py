@@ -8,12 +8,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from ramet.cli import connection
 from ramet.cli.commands import cli
 from ramet.cli.connection import libpq_environ
 from ramet.cli.ui.exit_codes import run
+from ramet.client import ApiError, Client
+from ramet.model.status import Status
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -33,6 +37,22 @@ def test_variables_that_lead_elsewhere_are_dropped_and_a_password_only_for_anoth
     assert libpq_environ({}, {**ELSEWHERE, **own}) == own
     for given in ({"PGPASSFILE": "saved"}, {"PGPASSWORD": "of the fork"}):
         assert libpq_environ(given, {**ELSEWHERE, **own}) == {"PGAPPNAME": "shop", **given}
+
+
+def test_a_login_that_is_asked_for_while_the_service_falls_asleep_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PAUSE_SECONDS", 0)
+    client, awake, asleep = create_autospec(Client, instance=True), Mock(status=Status.READY), Mock()
+    awake.metadata.sleeping = False
+    client.get_service.return_value = asleep
+    falling = ApiError(503, "FALLING_ASLEEP", "Service shop is falling asleep")
+    made = Mock()
+    client.create_login.side_effect = [falling, made]
+    assert connection.log_in(client, awake) is made
+    client.start_service.assert_called_once_with(asleep.service_id)
+    client.create_login.side_effect = falling
+    monkeypatch.setattr(connection, "_ASLEEP_WITHIN_SECONDS", 0)
+    with pytest.raises(ApiError, match="falling asleep"):
+        connection.log_in(client, awake)
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -4,6 +4,7 @@ And logins in them, and the environment of programs that are to connect there, a
 """
 
 import os
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ LEADS_ELSEWHERE = ("PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR")
 _PASSWORDS = ("PGPASSFILE", "PGPASSWORD")
 # Another one wakes it, or the key may not: it can connect, and the refusal of the login says so.
 _NOT_WOKEN = ("INVALID_STATE", "FORBIDDEN")
+_ASLEEP_WITHIN_SECONDS = 60.0
+_PAUSE_SECONDS = 0.2
 
 
 def connection_string(
@@ -37,7 +40,20 @@ def connection_string(
 def log_in(
     client: Client, service: Service, seconds: int = USUAL_SECONDS, *, read_only: bool = False
 ) -> LoginWithPassword:
-    """Make a login of the key in a service; one that is asleep is woken first."""
+    """Make a login of the key in a service; one that is asleep is woken first, also when it has just fallen asleep."""
+    deadline = time.monotonic() + _ASLEEP_WITHIN_SECONDS
+    while True:
+        _wake(client, service)
+        try:
+            return client.create_login(service.service_id, seconds, read_only=read_only)
+        except ApiError as error:
+            if error.code != "FALLING_ASLEEP" or time.monotonic() >= deadline:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+        service = client.get_service(service.service_id)
+
+
+def _wake(client: Client, service: Service) -> None:
     if service.metadata.sleeping:
         try:
             client.start_service(service.service_id)
@@ -46,7 +62,6 @@ def log_in(
                 raise
     if service.metadata.sleeping or service.status is Status.RESUMING:
         client.wait_ready(service.service_id)
-    return client.create_login(service.service_id, seconds, read_only=read_only)
 
 
 def connect(uri: str, **options: Any) -> "psycopg.Connection":
