@@ -37,6 +37,8 @@ _STATUSES = {
 }
 _STATUS_COMES_FIRST = ("ApiError", "_refuse", "error_answer")
 _OF_HTTP = {"NOT_FOUND": "404", "METHOD_NOT_ALLOWED": "405", "BODY_TOO_LARGE": "413", "UNSUPPORTED_MEDIA_TYPE": "415"}
+# The console alone raises these, and has its own statuses.
+_OF_CONSOLE = {"SECRET_CHANGED": "409", "SENT_TWICE": "409"}
 _HOST = ("archive", "backends", "machine", "operations", "procedures", "store")
 _USER = ("cli", "client", "kits", "recovery", "configured.py", "settings.py")
 _REQUESTS, _OPERATIONS, _COMMANDS = (
@@ -147,7 +149,7 @@ def entries() -> dict[str, Entry]:
             chapter = _REQUESTS if status.isdecimal() and path.startswith("cli/host/") else _chapter_of(path)
             entry = found.setdefault(code, Entry(code, chapter))
             entry.chapter = min(entry.chapter, chapter, key=list(_CHAPTERS).index)
-            entry.add(status or _OF_HTTP.get(code, ""), message, remedy)
+            entry.add(_OF_CONSOLE.get(code) or status or _OF_HTTP.get(code, ""), message, remedy)
     for code, (chapter, status, message, remedy) in COMPOSED.items():
         entry = found.setdefault(code, Entry(code, chapter))
         entry.texts.clear()
