@@ -45,6 +45,8 @@ def test_a_server_outside_has_the_rows_of_the_service(major: int, outside_major:
                 inside.execute("DELETE FROM orders WHERE id % 7 = 0")
                 expected = inside.execute(_ROWS).fetchall()
                 eventually(lambda: session.execute(_ROWS).fetchall() == expected, "the rows", 0.1)
+            # The workers that copied the tables drop their slots a little later.
+            eventually(lambda: len(backend.replication.slots(server).slots) == 1, "one slot", 0.1)
             (slot,) = backend.replication.slots(server).slots
             assert (slot.name, slot.active) == ("move_out", True)
             outside.run("DROP SUBSCRIPTION move_out")
