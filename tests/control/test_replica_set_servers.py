@@ -164,12 +164,13 @@ def test_nodes_whose_volumes_are_gone_are_copied_again_as_soon_as_there_is_room(
     assert [world.backend.volumes[node.id] for node in made.nodes[:kept]] == left
 
 
-def test_a_copy_of_lost_nodes_that_is_given_up_leaves_nothing_of_these(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("lost", "removed"), [([0], []), ([1], [1]), ([0, 1], [0, 1])])
+def test_a_copy_of_lost_nodes_that_is_given_up_leaves_nothing_of_these_but_the_endpoint_that_others_serve(
+    world: World, monkeypatch: pytest.MonkeyPatch, lost: list[int], removed: list[int]
 ) -> None:
     made = create(world, world.create(), nodes=2)
-    kept, lost = made.nodes
-    world.backend.servers.destroy(lost.id)
+    for number in lost:
+        world.backend.servers.destroy(made.nodes[number].id)
     destroyed: list[str] = []
 
     def never_ready(_replicas: MemoryReplicas, _server: Server) -> bool:
@@ -181,8 +182,8 @@ def test_a_copy_of_lost_nodes_that_is_given_up_leaves_nothing_of_these(
     monkeypatch.setattr(MemoryReplicas, "create", never_ready)
     monkeypatch.setattr(MemoryServers, "destroy", destroy)
     inspect_again(world)
-    assert set(destroyed) == {lost.id}
-    assert world.backend.volumes[kept.id].running
+    assert set(destroyed) == {made.nodes[number].id for number in removed}
+    assert all(world.backend.volumes[node.id].running for number, node in enumerate(made.nodes) if number not in lost)
 
 
 def inspect_again(world: World) -> None:

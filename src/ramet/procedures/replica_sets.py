@@ -126,9 +126,14 @@ class RebuildReplicas(_NewReplicas):
         return Next("replicate")
 
     def undo_replicate(self, work: Work[Restartable]) -> None:
-        """Remove what was made for nodes that have no data: a later attempt must not begin with an old snapshot."""
-        for server in self._servers(work):
-            if self.tools.backend.servers.inspect(server).is_lost:
+        """Remove what was made for nodes that have no data: a later attempt must not begin with an old snapshot.
+
+        The first node has the endpoint of the set, which stays for the other ones.
+        """
+        servers = self._servers(work)
+        lost = [server for server in servers if self.tools.backend.servers.inspect(server).is_lost]
+        for server in lost:
+            if server.service_id != work.subject or len(lost) == len(servers):
                 self.tools.backend.servers.destroy(server.service_id)
 
 

@@ -341,12 +341,10 @@ def events_of(tx: sa.Connection, operation_ids: Collection[str]) -> dict[str, tu
     return found
 
 
-def ends_of(
-    tx: sa.Connection, subject: str, procedures: Collection[str], since: datetime
-) -> list[tuple[str, datetime | None]]:
-    """Return which of these procedures on a subject succeeded after a time and when, then those under way (None)."""
+def ends_of(tx: sa.Connection, subject: str, procedures: Collection[str]) -> list[tuple[str, datetime | None]]:
+    """Return which of these procedures on a subject have succeeded and when, then those under way (None)."""
     own = (operation.c.subject == subject) & operation.c.procedure.in_(procedures)
-    succeeded = (operation.c.status == OperationStatus.SUCCEEDED.value) & (operation.c.finished_at >= since)
+    succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
     query = sa.select(operation.c.procedure, operation.c.finished_at).where(own, succeeded | UNDER_WAY)
     query = query.order_by(operation.c.finished_at.is_(None), operation.c.finished_at)
     return [(procedure, at) for procedure, at in tx.execute(query)]

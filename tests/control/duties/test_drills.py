@@ -265,6 +265,21 @@ def test_only_time_in_which_a_service_was_paused_does_not_count(
     assert "No restore has been verified" in (restore_warning(look(world, old)) or "")
 
 
+def test_a_pause_that_had_begun_when_a_restore_was_verified_does_not_count(world: World, old: Service) -> None:
+    services.stop_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    services.start_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    with world.store.write() as tx:
+        stopped = operation.c.procedure == ProcedureName.STOP
+        tx.execute(operation.update().where(stopped).values(finished_at=datetime.now(UTC) - 10 * DAY))
+        update_service(tx, old.id, last_verified_at=datetime.now(UTC) - 9 * DAY)
+    record_overdue_drills(ahead(world, 2 * DAY - timedelta(minutes=1)))
+    assert restore_warning(look(world, old)) is None
+    record_overdue_drills(ahead(world, 2 * DAY))
+    assert "No restore has been verified" in (restore_warning(look(world, old)) or "")
+
+
 def test_archiving_that_falls_behind_is_reported_until_it_catches_up(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].archive_delay = "Archiving is behind: 70 WAL segments wait."

@@ -12,6 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pooler import BALANCER, Poolers
+from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import base_backup
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.read_only_storage import room_of
@@ -41,10 +42,12 @@ class LocalReplicas:
         """
         if replica.primary is None:
             raise AssertionError("BUG: a replica without a primary")
-        paths = self.instances.make_directories(replica)
+        paths, primary = self.instances.make_directories(replica), self.instances.paths(replica.primary.service_id)
         if not paths.data.exists():
+            if not postgres.is_ready(primary):
+                return False
             try:
-                self._copy(self.instances.paths(replica.primary.service_id), paths)
+                self._copy(primary, paths)
             except Unavailable:
                 return False
         return True

@@ -82,9 +82,9 @@ def _overdue_since(
     if now - since < limit:
         return None
     with plane.store.read() as tx:
-        ends = operations.ends_of(tx, service.id, _PAUSES | begins, since)
+        ends = operations.ends_of(tx, service.id, _PAUSES | begins)
     for procedure, ended_at in ends:
-        at = ended_at or now
+        at = max(ended_at or now, since)  # what ended before may be a pause that had begun then
         if procedure in begins:
             since, stopped, stopped_at = at, timedelta(0), None
         elif procedure == ProcedureName.STOP:

@@ -209,3 +209,18 @@ def test_a_removed_server_leaves_nothing_but_its_trees(instances: Instances) -> 
     assert postgres.running(paths) is None
     assert sorted(path.name for path in paths.root.iterdir()) == ["data", "snapshots"]
     assert not paths.sockets.exists()
+
+
+@pytest.mark.parametrize(
+    ("titles", "starts"),
+    [
+        ([], False),  # a kernel without CONFIG_PROC_CHILDREN
+        (["postgres: x: logger", "postgres: x: startup recovering 000000010000000000000001"], True),
+        (["postgres: x: logger", "postgres: x: walwriter"], False),
+    ],
+)
+def test_a_server_starts_only_where_its_processes_say_so(
+    instances: Instances, running: Server, monkeypatch: pytest.MonkeyPatch, titles: list[str], *, starts: bool
+) -> None:
+    monkeypatch.setattr(postgres, "children_of", lambda _pid: enumerate(titles))
+    assert postgres.is_starting(instances.paths(running.service_id)) is starts

@@ -157,7 +157,8 @@ def is_starting(paths: ServicePaths) -> bool:
     if pid is None or title_of(pid) == "":
         return False
     if _says_ready(paths.pid_file, pid):
-        return not any(title.endswith(": walwriter") for _, title in children_of(pid))
+        titles = [title for _, title in children_of(pid)]  # a kernel may not tell any
+        return bool(titles) and not any(title.endswith(": walwriter") for title in titles)
     return _state(paths.pid_file, pid) == b"starting"
 
 
