@@ -191,6 +191,8 @@ def test_jobs_run_in_a_fork_from_a_restart_between_its_securing_and_its_clients(
             return said.pop(0), "", 0
 
         found.answer = answer
+        # The pod is seen when a watch says that it runs.
+        eventually(lambda: (pod := place.primary_pod(fork.service_id)) is not None and pod.runs, "the pod")
         assert backend.servers.secure(fork, is_new=False, neutralize=True) == {"jobs": []}
         assert len(said) == 4, "what was neutralized is recorded before the server is restarted"
         for _ in range(2):
