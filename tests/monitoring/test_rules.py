@@ -42,38 +42,37 @@ def _with_values(expression: str) -> str:
     return expression.replace("$__rate_interval", "5m").replace("$service", ".*")
 
 
-def _names_in(node: Any) -> Iterator[str]:
-    """Yield the metrics that a parsed expression selects."""
-    if isinstance(node, promql_parser.VectorSelector):
-        yield str(node.name)
-    elif isinstance(node, promql_parser.MatrixSelector):
-        yield str(node.vector_selector.name)
-    elif isinstance(node, promql_parser.BinaryExpr):
-        yield from _names_in(node.lhs)
-        yield from _names_in(node.rhs)
+def _nodes_in(node: Any) -> Iterator[Any]:
+    """Yield a parsed expression and all that it consists of."""
+    yield node
+    if isinstance(node, promql_parser.BinaryExpr):
+        parts = [node.lhs, node.rhs]
     elif isinstance(node, promql_parser.Call):
-        for argument in node.args:
-            yield from _names_in(argument)
-    elif hasattr(node, "expr"):
-        yield from _names_in(node.expr)
+        parts = list(node.args)
+    else:
+        parts = [node.expr] if hasattr(node, "expr") else []
+    for part in parts:
+        yield from _nodes_in(part)
+
+
+def _names_in(expression: Any) -> Iterator[str]:
+    """Yield the metrics that a parsed expression selects."""
+    for node in _nodes_in(expression):
+        if isinstance(node, promql_parser.VectorSelector):
+            yield str(node.name)
+        elif isinstance(node, promql_parser.MatrixSelector):
+            yield str(node.vector_selector.name)
 
 
 def _kept_by(aggregate: Any) -> list[str]:
     return [] if aggregate.modifier is None else list(aggregate.modifier.labels)
 
 
-def _sums_in(node: Any) -> Iterator[Any]:
+def _sums_in(expression: Any) -> Iterator[Any]:
     """Yield what is summed over all processes in a parsed expression."""
-    if isinstance(node, promql_parser.BinaryExpr):
-        yield from _sums_in(node.lhs)
-        yield from _sums_in(node.rhs)
-    elif isinstance(node, promql_parser.Call):
-        for argument in node.args:
-            yield from _sums_in(argument)
-    elif hasattr(node, "expr"):
-        if str(getattr(node, "op", "")) == "sum" and "instance" not in _kept_by(node):
+    for node in _nodes_in(expression):
+        if str(getattr(node, "op", "")) == "sum" and hasattr(node, "expr") and "instance" not in _kept_by(node):
             yield node.expr
-        yield from _sums_in(node.expr)
 
 
 def test_every_metric_that_is_named_is_in_a_scrape(monitored: Monitored) -> None:

@@ -246,8 +246,7 @@ def complete(paths: ServicePaths, server: Server, *, neutralize: bool) -> dict[s
     known = fitting(paths.root, server, neutralize)
     if known is None:
         return None
-    if not has_own_verifier(paths, server) and not roles.replace_verifier(
-        paths, Secret(known.verifier), server.verifier
-    ):
+    given = Secret(known.verifier)
+    if not (has_own_verifier(paths, server) or roles.replace_verifier(paths, given, server.verifier)):
         return None
     return known.found if neutralize else securing.without_neutralization(known.found)
