@@ -54,64 +54,67 @@ _ARRIVES = re.compile("started streaming WAL|replication terminated by primary s
 # Before each of them the standby may have asked nobody: it did not run, or its storage was nearly full.
 _ASKS_AGAIN = (_STARTS, 'parameter "primary_conninfo" changed')
 # What the log says, the sentence, and the remedy. The first that fits the newest message counts.
-_REASONS: Sequence[tuple[re.Pattern[str], str, str]] = tuple(
-    (re.compile(pattern), text, remedy)
-    for pattern, text, remedy in (
-        (
-            r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
-            "The source has removed WAL that this service did not receive yet",
-            _AGAIN,
-        ),
-        (
-            r"new timeline \d+ forked off current database system timeline|is not in this server's history",
-            "The source was promoted from an earlier state than this service has already replayed",
-            _AGAIN,
-        ),
-        (
-            r"highest timeline \d+ of the primary is behind recovery timeline",
-            "The source is on an earlier timeline than this service",
-            "Let its address lead to the server that was promoted last.",
-        ),
-        (
-            r"database system identifier differs",
-            "At the address of the source there is another cluster",
-            "Let the address lead to the source again, or follow the other one as a new service.",
-        ),
-        (
-            r"replication slot .* does not exist",
-            "The replication slot does not exist in the source any more",
-            "There: SELECT pg_create_physical_replication_slot('NAME').",
-        ),
-        (
-            (
-                r"authentication failed|no pg_hba.conf entry|permission denied|must be superuser or replication"
-                r"|not permitted to log in|role .* does not exist"
-            ),
-            "The source refuses the role",
-            "There: let the role log in for replication with the password that was given.",
-        ),
-        (
-            r"too many (clients|connections)|connection slots are reserved|exceeds max_wal_senders",
-            "The source allows no more connections",
-            _AWAY,
-        ),
-        (r"does not support SSL", "The source has no TLS", "There: set ssl = on."),
-        (
-            r"certificate verify failed|root certificate|server certificate",
-            "The certificate of the source cannot be verified",
-            _AWAY,
-        ),
-        (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
-        (r"starting up|shutting down", "The source is starting or shutting down", _AWAY),
-        (
-            r"could not (connect|receive data)|closed the connection|terminat(ed|ing)|connection to server",
-            "The source cannot be reached",
-            _AWAY,
-        ),
-    )
-)
 # A server that runs is needed for these.
-_ANSWERS = (*(pattern for pattern, *_ in _REASONS[:-3]), re.compile("could not start WAL streaming: ERROR"))
+_OF_SERVERS = (
+    (
+        r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
+        "The source has removed WAL that this service did not receive yet",
+        _AGAIN,
+    ),
+    (
+        r"new timeline \d+ forked off current database system timeline|is not in this server's history",
+        "The source was promoted from an earlier state than this service has already replayed",
+        _AGAIN,
+    ),
+    (
+        r"highest timeline \d+ of the primary is behind recovery timeline",
+        "The source is on an earlier timeline than this service",
+        "Let its address lead to the server that was promoted last.",
+    ),
+    (
+        r"database system identifier differs",
+        "At the address of the source there is another cluster",
+        "Let the address lead to the source again, or follow the other one as a new service.",
+    ),
+    (
+        r"replication slot .* does not exist",
+        "The replication slot does not exist in the source any more",
+        "There: SELECT pg_create_physical_replication_slot('NAME').",
+    ),
+    (
+        (
+            r"authentication failed|no pg_hba.conf entry|permission denied|must be superuser or replication"
+            r"|not permitted to log in|role .* does not exist"
+        ),
+        "The source refuses the role",
+        "There: let the role log in for replication with the password that was given.",
+    ),
+    (
+        r"too many (clients|connections)|connection slots are reserved|exceeds max_wal_senders",
+        "The source allows no more connections",
+        _AWAY,
+    ),
+    (r"does not support SSL", "The source has no TLS", "There: set ssl = on."),
+    (
+        r"certificate verify failed|root certificate|server certificate",
+        "The certificate of the source cannot be verified",
+        _AWAY,
+    ),
+)
+# These are logged also where none runs.
+_WITHOUT_SERVER = (
+    (r"restored log file", "It catches up from the archive of its source", "Then it streams again."),
+    (r"starting up|shutting down", "The source is starting or shutting down", _AWAY),
+    (
+        r"could not (connect|receive data)|closed the connection|terminat(ed|ing)|connection to server",
+        "The source cannot be reached",
+        _AWAY,
+    ),
+)
+_REASONS = tuple((re.compile(pattern), text, remedy) for pattern, text, remedy in (*_OF_SERVERS, *_WITHOUT_SERVER))
+_ANSWERS = tuple(
+    re.compile(said) for said in (*(one[0] for one in _OF_SERVERS), "could not start WAL streaming: ERROR")
+)
 
 
 def observe(paths: ServicePaths, upstream: Upstream) -> Following:
