@@ -297,6 +297,15 @@ def test_rule_30_the_other_name_of_a_time_series_service_is_understood(world: Wo
     assert world.create(service_type="TIMESCALEDB", addons=["time-series"])["service_type"] == "TIMESERIESDB"
 
 
+@pytest.mark.parametrize("path", ["followers", "imports"])
+def test_rule_30_the_other_name_is_understood_also_of_what_is_made_of_a_source(world: World, path: str) -> None:
+    source = {"name": "x", "source_url": "postgresql://a@db.example/shop", "source_password": "source"}
+    body = {**source, "service_type": "TIMESCALEDB"}
+    answer = world.post(world.services_path.removesuffix("services") + path, body)
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["service_type"] == "TIMESERIESDB"
+
+
 @pytest.mark.parametrize("field", ["service_type", "volume_type", "storage", "disk_gbs"])
 def test_rule_15_inherited_fields_are_refused_by_name(world: World, field: str) -> None:
     parent = world.ready()

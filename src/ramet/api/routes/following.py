@@ -6,14 +6,13 @@ from litestar.params import JSONBody
 
 from ramet.api.parameters import DryRun, IdempotencyKey, ProjectId, ServiceId, checked_key
 from ramet.api.responses import OF_PROJECT, PlaneDependency, accept, answer, router_of
-from ramet.api.routes.services import accepted_service, create_request, source_fields
+from ramet.api.routes.services import accepted_service, create_request, named_type, source_fields
 from ramet.api.schemas.following import FollowReport, ServiceFollow, ServicePromote
 from ramet.api.schemas.imports import ImportFinding
 from ramet.api.schemas.services import Service
 from ramet.api.shapes import service_shape
 from ramet.followers import verbs
 from ramet.followers.verbs import FollowPlan, FollowRequest
-from ramet.model.service_type import ServiceType
 from ramet.model.upstream import FollowMethod
 
 _REPORTED = ResponseSpec(FollowReport, generate_examples=False, description="With dry_run: what would be made.")
@@ -34,7 +33,7 @@ def follow_database(
     With dry_run nothing is created, and the response is 200 with the report.
     """
     request = FollowRequest(
-        create=create_request(data, service_type=data.service_type or ServiceType.POSTGRES),
+        create=create_request(data, service_type=named_type(data.service_type)),
         **source_fields(data),
         slot=data.slot,
         creates_slot=data.create_slot is True,

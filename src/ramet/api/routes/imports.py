@@ -15,7 +15,6 @@ from ramet.api.schemas.imports import ImportReport, ServiceImport
 from ramet.api.schemas.services import Service
 from ramet.imports import verbs
 from ramet.imports.verbs import ImportRequest
-from ramet.model.service_type import ServiceType
 
 _REPORTED = ResponseSpec(ImportReport, generate_examples=False, description="With dry_run: what the import would do.")
 
@@ -34,9 +33,7 @@ def import_service(
     200 with the report.
     """
     request = ImportRequest(
-        create=create_request(
-            data, service_type=ServiceType.POSTGRES if data.service_type is None else named_type(data.service_type)
-        ),
+        create=create_request(data, service_type=named_type(data.service_type)),
         **source_fields(data),
         owners=data.keep_owners is not False,
     )

@@ -279,7 +279,7 @@ def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
         meant = ServiceType.TIMESERIESDB
     else:
         meant = ServiceType.VECTOR if addons else ServiceType.POSTGRES
-    named = meant if data.service_type is None else named_type(data.service_type)
+    named = named_type(data.service_type, meant)
     if addons is not None and named is not meant:
         raise Invalid(
             "CONTRADICTION",
@@ -289,8 +289,10 @@ def _service_type(data: JSONBody[ServiceCreate]) -> ServiceType:
     return named
 
 
-def named_type(wanted: ServiceTypeWanted) -> ServiceType:
+def named_type(wanted: ServiceTypeWanted | None, default: ServiceType = ServiceType.POSTGRES) -> ServiceType:
     """Return the type that a request names; TIMESCALEDB is another name of TIMESERIESDB."""
+    if wanted is None:
+        return default
     if wanted is ServiceTypeWanted.TIMESCALEDB:
         return ServiceType.TIMESERIESDB
     return ServiceType(wanted.value)

@@ -6,8 +6,8 @@ from msgspec import Meta, Struct
 
 from ramet.api.schemas.imports import ImportFinding, RootCertificate, SourcePassword, SourceUrl
 from ramet.api.schemas.life_spans import KeptBody
+from ramet.api.schemas.service_bodies import ServiceTypeWanted
 from ramet.api.schemas.shared import Body, Cpu, Memory, Name, Tag
-from ramet.model.service_type import ServiceType
 from ramet.model.upstream import FollowMethod
 
 FollowedMajor = Annotated[
@@ -18,10 +18,10 @@ FollowedMajor = Annotated[
     ),
 ]
 FollowedType = Annotated[
-    ServiceType,
+    ServiceTypeWanted,
     Meta(
-        description="One of POSTGRES, TIMESERIESDB, VECTOR: the type of the source; POSTGRES by default. With PHYSICAL"
-        " it is TIMESERIESDB where the source has TimescaleDB."
+        description="One of TIMESERIESDB, TIMESCALEDB, POSTGRES, VECTOR: the type of the source; POSTGRES by default."
+        " With PHYSICAL it is TIMESERIESDB where the source has TimescaleDB."
     ),
 ]
 Slot = Annotated[
