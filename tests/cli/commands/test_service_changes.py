@@ -10,6 +10,7 @@ import pytest
 from ramet.backends.interface.values import ExtensionUpdate
 from ramet.control.duties.sampling import Sampling
 from ramet.model.logs import LogEntry
+from ramet.store import metrics
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -159,6 +160,18 @@ def test_metrics_show_the_usage_and_a_time_series(terminal: Terminal, world: Wor
     assert series["labels"] == {"role": "primary", "state": "idle"}
     assert terminal.ramet("service", "metrics", "measured", "nothing").code == 3
     assert terminal.ramet("service", "metrics", "measured", "ramet_connections", "--label", "idle").code == 3
+
+
+def test_usage_that_is_not_measured_while_a_service_is_paused_is_shown_as_unknown(
+    terminal: Terminal, world: World
+) -> None:
+    service_id = terminal.made("service", "create", "unmeasured")["service_id"]
+    Sampling(world.runtime.plane).sample()
+    with world.runtime.store.write() as tx:
+        metrics.put_own_space(tx, {service_id: 7_000_000}, datetime.now(UTC))
+    terminal.made("service", "stop", "unmeasured")
+    lines = [line.split() for line in terminal.ramet("service", "metrics", "unmeasured").out.splitlines()]
+    assert lines[:4] == [["cpu", "?"], ["memory", "?"], ["storage", "?"], ["of", "its", "own", "7", "MB"]]
 
 
 def test_operations_and_steps_are_listed_also_for_deleted_services(terminal: Terminal) -> None:

@@ -72,12 +72,16 @@ def _usage_pairs(usage: ServiceMetrics | None, names: list[str]) -> list[tuple[s
     rows = [("cpu", "not measured yet"), ("memory", ""), ("storage", "")]
     if usage is not None:
         rows = [
-            ("cpu", "?" if usage.milli_cpu is None else f"{usage.milli_cpu} thousandths of a core"),
-            ("memory", f"{usage.memory_mb} MB"),
-            ("storage", f"{usage.storage_mb} MB"),
+            ("cpu", _shown(usage.milli_cpu, "thousandths of a core")),
+            ("memory", _shown(usage.memory_mb, "MB")),
+            ("storage", _shown(usage.storage_mb, "MB")),
             *([] if usage.own_storage_mb is None else [("of its own", f"{usage.own_storage_mb} MB")]),
         ]
     return [*rows, ("series", "\n".join(names))]
+
+
+def _shown(figure: int | None, unit: str) -> str:
+    return "?" if figure is None else f"{figure} {unit}"
 
 
 def _row(series: MetricSeries) -> list[str]:
