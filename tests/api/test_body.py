@@ -10,11 +10,12 @@ import pytest
 import ramet.api
 from ramet.api.body import parse
 from ramet.api.schemas.forks import ForkServiceCreate
+from ramet.api.schemas.keys import KeyUpdate
 from ramet.api.schemas.metrics import MetricsSeriesRequest
 from ramet.api.schemas.service_bodies import ServiceCreate
 from ramet.api.schemas.shared import Body
 from ramet.errors import Invalid
-from tests.api.world import bodies
+from tests.api.world import JsonObject, World, bodies
 
 for _module in pkgutil.walk_packages(ramet.api.__path__, "ramet.api."):
     importlib.import_module(_module.name)
@@ -52,6 +53,30 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_field_its_value_and_what_fi
 
 def _without(sound: dict[str, str], field: msgspec.structs.FieldInfo) -> dict[str, str]:
     return {name: value for name, value in sound.items() if name != field.encode_name}
+
+
+@pytest.mark.parametrize("struct", [one for one in BODIES if one is not KeyUpdate], ids=lambda struct: struct.__name__)
+def test_null_in_a_request_means_absent(struct: type[Body]) -> None:
+    for field in msgspec.structs.fields(struct):
+        if not field.required:
+            assert msgspec.convert(None, field.type) is None, field.encode_name
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "found"),
+    [
+        ("logins", {"read_only": None, "ttl_seconds": None}, {"read_only": False}),
+        ("settings", {"settings": {"max_connections": 200}, "restart": None}, {"status": "UPGRADING"}),
+        ("upgrades", {"to_version": 19, "trial": None, "keep_fork": None}, {"trial": False, "keep_fork": False}),
+        ("../../keys/{}/rotate", {"overlap_seconds": None}, {"name": "key of main"}),
+    ],
+)
+def test_null_has_the_effect_of_an_absent_field(world: World, path: str, body: JsonObject, found: JsonObject) -> None:
+    service_id = world.ready()["service_id"]
+    answer = world.post(world.path(service_id, path.format(world.tenant.key.public_key)), body)
+    assert answer.is_success, answer.text
+    assert answer.json() | found == answer.json()
+    assert world.get(world.path(service_id)).status_code == 200  # a rotated key has its secret for an hour
 
 
 def test_an_unknown_enum_value_is_refused_with_the_known_ones() -> None:

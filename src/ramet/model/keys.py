@@ -16,6 +16,7 @@ from ramet.model.quota import Quota, check_quota
 from ramet.model.rights import Role
 
 LONGEST_OVERLAP_SECONDS = 30 * 86_400
+OVERLAP_SECONDS = 3600
 _ALPHABET = string.ascii_letters + string.digits
 
 

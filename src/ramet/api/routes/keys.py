@@ -10,7 +10,7 @@ from msgspec import UNSET
 from ramet.api.parameters import ProjectId, PublicKeyInPath
 from ramet.api.responses import OF_PROJECT, ProjectVerbs, answer, change, create, empty, read, remove, router_of, update
 from ramet.api.schemas.keys import Key, KeyCreate, KeyRotate, KeyUpdate, KeyWithSecret
-from ramet.model.keys import ApiKey, KeyLimits
+from ramet.model.keys import OVERLAP_SECONDS, ApiKey, KeyLimits
 from ramet.model.timestamps import parse_timestamp
 
 _LIMITS = tuple(field.name for field in msgspec.structs.fields(KeyLimits))
@@ -68,7 +68,8 @@ def rotate_key(
     data: JSONBody[KeyRotate | None] = None,
 ) -> Response[KeyWithSecret]:
     """Give a key another secret; the present one is accepted for a while, too. Only this response contains it."""
-    overlap = (data or KeyRotate()).overlap_seconds
+    wanted = None if data is None else data.overlap_seconds
+    overlap = OVERLAP_SECONDS if wanted is None else wanted
     return answer(KeyWithSecret.with_secret(*projects.rotate_key(project_id, public_key, overlap, projects.clock())))
 
 

@@ -20,7 +20,8 @@ def create_login(at: ServicePath, data: JSONBody[LoginCreate | None] = None) -> 
     and with the key; forks do not have it.
     """
     wanted = data or LoginCreate()
-    made = logins.create_login(*at, wanted.ttl_seconds, read_only=wanted.read_only)
+    seconds = model.USUAL_SECONDS if wanted.ttl_seconds is None else wanted.ttl_seconds
+    made = logins.create_login(*at, seconds, read_only=wanted.read_only is True)
     return answer(LoginWithPassword(*_values(made.login), made.password.reveal()), 201)
 
 

@@ -23,7 +23,8 @@ def update_settings(at: ServicePath, data: JSONBody[SettingsUpdate]) -> Response
     They are put in force while the service serves; those that need a restart wait for one, which `restart` asks for. A
     paused service has them when it is resumed. Forks inherit them.
     """
-    return answer(service_shape(parameters.update_settings(*at, data.settings, restarts=data.restart)), 202)
+    changed = parameters.update_settings(*at, data.settings, restarts=data.restart is True)
+    return answer(service_shape(changed), 202)
 
 
 def _shape(one: parameters.Setting) -> Setting:

@@ -21,7 +21,7 @@ def upgrade_service(
     The service is stopped for a short time. Its state before remains, as a paused service with the id of the upgrade.
     When anything fails, the service serves as before. An upgrade that cannot succeed is refused with all reasons.
     """
-    request = UpgradeRequest(data.to_version, data.trial, data.keep_fork)
+    request = UpgradeRequest(data.to_version, data.trial is True, data.keep_fork is True)
     accepted = verbs.upgrade_service(*at, request, checked_key(idempotency_key))
     found = verbs.get_upgrade(*at, accepted.service.id)
     return answer(upgrade_shape(found, accepted.initial_password), 202)

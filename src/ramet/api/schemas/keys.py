@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ramet.api.schemas.shared import Body, Identifier, Name, Timestamp
-from ramet.model.keys import LONGEST_OVERLAP_SECONDS, ApiKey
+from ramet.model.keys import LONGEST_OVERLAP_SECONDS, OVERLAP_SECONDS, ApiKey
 from ramet.model.life_span import LEAST_SECONDS, MOST_SECONDS
 from ramet.model.rights import Role
 from ramet.model.secret import Secret
@@ -53,8 +53,8 @@ KeyExpiresAt = Annotated[
 Overlap = Annotated[
     int,
     Meta(
-        description=f"For how many seconds the present secret is accepted, too: 0 to {LONGEST_OVERLAP_SECONDS}; 3600 by"
-        " default.",
+        description=f"For how many seconds the present secret is accepted, too: 0 to {LONGEST_OVERLAP_SECONDS};"
+        f" {OVERLAP_SECONDS} by default.",
         extra_json_schema={"minimum": 0, "maximum": LONGEST_OVERLAP_SECONDS},
     ),
 ]
@@ -129,7 +129,7 @@ class KeyUpdate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class KeyRotate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another secret for an API key."""
 
-    overlap_seconds: Overlap = 3600
+    overlap_seconds: Overlap | None = None
 
 
 def _fields(key: ApiKey) -> dict[str, Any]:

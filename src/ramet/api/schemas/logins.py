@@ -38,5 +38,5 @@ class LoginWithPassword(Login, frozen=True):
 class LoginCreate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new login."""
 
-    ttl_seconds: LoginTtl = USUAL_SECONDS
-    read_only: LoginReadOnly = False
+    ttl_seconds: LoginTtl | None = None
+    read_only: LoginReadOnly | None = None

@@ -34,6 +34,7 @@ class SettingsUpdate(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Settings that are not named stay as they are."""
 
     settings: Annotated[dict[str, Value], Meta(description="Values by the names of settings.")]
-    restart: Annotated[
-        bool, Meta(description="A boolean: restart the server if a setting needs it; false by default.")
-    ] = False
+    restart: (
+        Annotated[bool, Meta(description="A boolean: restart the server if a setting needs it; false by default.")]
+        | None
+    ) = None

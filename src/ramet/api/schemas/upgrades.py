@@ -15,10 +15,10 @@ class ServiceUpgrade(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     """An upgrade of a service to another major version, which is tried on a fork first."""
 
     to_version: Version
-    trial: Annotated[bool, Meta(description="true or false: only try it; by default false.")] = False
-    keep_fork: Annotated[bool, Meta(description="true or false: the fork of a trial remains; by default false.")] = (
-        False
-    )
+    trial: Annotated[bool, Meta(description="true or false: only try it; by default false.")] | None = None
+    keep_fork: (
+        Annotated[bool, Meta(description="true or false: the fork of a trial remains; by default false.")] | None
+    ) = None
 
 
 class ExtensionVersion(Struct, frozen=True):

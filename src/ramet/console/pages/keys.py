@@ -13,14 +13,13 @@ from ramet.console.views.forms import Form, InvalidField, refused
 from ramet.control.quotas import project_use
 from ramet.control.services import list_services
 from ramet.errors import Error
-from ramet.model.keys import ApiKey, KeyLimits
+from ramet.model.keys import OVERLAP_SECONDS, ApiKey, KeyLimits
 from ramet.model.passwords import Secret
 from ramet.model.quota import NAMES
 from ramet.model.rights import Role
 from ramet.model.secret_marks import mark_of
 
 _DAY = 86_400
-_OVERLAP_SECONDS = 3600
 _TITLES = {
     "max_services": "Services",
     "max_forks": "Forks",
@@ -68,7 +67,7 @@ def rotate_key(session: SignedIn, public_key: FromPath[str], fields: Fields) -> 
     projects = session.context.projects
     try:
         hours = _number(fields, "hours")
-        seconds = _OVERLAP_SECONDS if hours is None else hours * 3600
+        seconds = OVERLAP_SECONDS if hours is None else hours * 3600
         key, secret = projects.rotate_key(
             session.project_id, public_key, seconds, projects.clock(), mark=fields.get("mark", "")
         )
