@@ -1,8 +1,9 @@
 """The client against a real server over HTTP."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -201,6 +202,26 @@ def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Cli
         assert shaky.wait_checkpoint(ready.service_id, taken.id, 30).name == "good"
         begun = client.restore_service(ready.service_id, snapshot="good")
         assert shaky.wait_restored(ready.service_id, begun.restore_id, 30).error is None
+
+
+@pytest.mark.parametrize(("losses", "outcome"), [(1, nullcontext()), (2, pytest.raises((TimedOut, Unavailable)))])
+@pytest.mark.parametrize("loss", [TimeoutError(), ConnectionResetError()], ids=repr)
+def test_an_answer_that_does_not_come_ends_no_wait_but_a_second_one_does(
+    client: Client, monkeypatch: pytest.MonkeyPatch, loss: Exception, losses: int, outcome: Any
+) -> None:
+    ready = client.wait_ready(client.create_service("stalled").service_id, 30)
+    outcomes, now = [loss] * losses, 0.0
+
+    def handle(*_: Any) -> Answer:
+        nonlocal now
+        if not outcomes:
+            return Answer(200, msgspec.json.encode(ready))
+        now += 30
+        raise outcomes.pop()
+
+    monkeypatch.setattr("ramet.client.polling.time", SimpleNamespace(monotonic=lambda: now, sleep=lambda _: None))
+    with Client("http://elsewhere", "p", "k", "s", transport=Answering(handle)) as other, outcome:
+        assert other.wait_ready(ready.service_id, 600).status == Status.READY
 
 
 def test_a_wait_is_one_request_where_the_server_can_wait(world: World, client: Client) -> None:

@@ -1,5 +1,6 @@
 """Asking the server until what is wanted is so."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,16 +18,18 @@ def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callabl
     """Ask until the answer is not None, and return it; raise `late` after the time limit. The pauses grow.
 
     The time that an answer takes is part of a pause: a server may let an answer wait until it is the wanted one.
-    A server that does not answer for a short time is asked again: it is being restarted.
+    A server that does not answer for a short time is asked again: it is being restarted. One failure alone ends
+    nothing, however long it took.
     """
-    begun = answered = time.monotonic()
+    begun, failing_since = time.monotonic(), math.inf
     while True:
         asked = time.monotonic()
         try:
             found = ask()
-            answered = time.monotonic()
+            failing_since = math.inf
         except Error as error:
-            if not _is_passing(error) or time.monotonic() - answered > _TOLERATED_OUTAGE_SECONDS:
+            failing_since = min(failing_since, time.monotonic())
+            if not _is_passing(error) or time.monotonic() - failing_since > _TOLERATED_OUTAGE_SECONDS:
                 raise
             found = None
         if found is not None:
@@ -39,5 +42,7 @@ def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callabl
 
 
 def _is_passing(error: Error) -> bool:
-    """Tell whether the server may answer again soon: it is being restarted, or its store is busy."""
-    return isinstance(error, Unavailable) or (isinstance(error, ApiError) and error.status in (500, 502, 503, 504))
+    """Tell whether the server may answer again soon: it is slow or being restarted, or its store is busy."""
+    if isinstance(error, ApiError):
+        return error.status in (500, 502, 503, 504)
+    return isinstance(error, Unavailable | TimedOut)
