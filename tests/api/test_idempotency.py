@@ -1,7 +1,10 @@
 """Idempotency-Key: the same key and body answer with the same service and password again."""
 
+from unittest.mock import Mock
+
 import pytest
 
+from ramet.errors import Failed, Unavailable
 from ramet.model.passwords import unusable_verifier
 from ramet.store import services
 from tests.api.world import JsonObject, World
@@ -62,6 +65,34 @@ def test_the_same_key_with_another_body_is_refused(world: World, verb: str) -> N
     answer = world.post(path, {**body, "name": "other"}, headers=KEY)
     assert (answer.status_code, answer.json()["code"]) == (400, "IDEMPOTENCY_KEY_REUSED")
     assert world.listed() == before
+
+
+@pytest.mark.parametrize("verb", ["create", "fork"])
+def test_a_service_that_is_being_deleted_is_made_again(world: World, verb: str) -> None:
+    path, body = _request(world, verb)
+    made = world.post(path, body, headers=KEY).json()
+    world.work()
+    world.delete(world.path(made["service_id"]))
+    again = world.post(path, body, headers=KEY).json()
+    assert (again["status"], again["service_id"] == made["service_id"]) == ("QUEUED", False)
+    assert world.post(path, body, headers=KEY).json() == again
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["failed", "being undone"])
+def test_a_service_whose_creation_fails_is_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    made = world.post(world.services_path, {"name": "shop"}, headers=KEY).json()
+    with monkeypatch.context() as failing:
+        failing.setattr(world.backend.servers, "initialize", Mock(side_effect=Failed("DISK_FULL", "The disk is full")))
+        if not is_over:
+            failing.setattr(world.backend.servers, "destroy", Mock(side_effect=Unavailable("DISK_SLOW", "It is slow")))
+        world.work()
+    assert world.look(made)["status"] == "UNSTABLE"
+    again = world.post(world.services_path, {"name": "shop"}, headers=KEY).json()
+    assert (again["status"], again["service_id"] == made["service_id"]) == ("QUEUED", False)
+    world.work()
+    assert world.look(again)["status"] == "READY"
 
 
 def test_requests_without_a_key_make_a_service_each(world: World) -> None:

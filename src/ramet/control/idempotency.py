@@ -13,7 +13,8 @@ from ramet.control.requests import Accepted
 from ramet.errors import Invalid
 from ramet.ids import new_id
 from ramet.model.passwords import Secret, derived_password, is_password_of, new_password, scram_verifier
-from ramet.model.service import Service, is_visible
+from ramet.model.service import Service, is_being_deleted, status_of
+from ramet.model.status import Status
 from ramet.procedures.servers import server_of
 from ramet.store import idempotency, services
 from ramet.store.database import may_write
@@ -69,7 +70,7 @@ def may_open(plane: Plane, service: Service, password: Secret) -> bool:
 
 
 def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
-    """Return the earlier answer to the same key; None when the key is new or its service is gone.
+    """Return the earlier answer to the same key; None when the key is new, or its service is gone or will be.
 
     In a transaction that may write it waits for others that accept a request with the same key. That comes before any
     other lock: of two requests with one key, none waits for the other with what the other needs.
@@ -83,7 +84,7 @@ def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, re
     if found is None:
         return None
     service = services.get_service(tx, found.service_id)
-    if service is None or not is_visible(service, plane.clock()) or plane.hides(service):
+    if service is None or _is_gone(service) or plane.hides(service):
         return None
     if found.body_digest != _digest(repr(request)):
         raise Invalid(
@@ -101,6 +102,12 @@ def remember(
     if key is not None:
         key_digest, body_digest = _digest(_scoped(plane, key)), _digest(repr(request))
         idempotency.insert(tx, project_id, key_digest, body_digest, service_id, plane.clock())
+
+
+def _is_gone(service: Service) -> bool:
+    """Tell whether a service will never be READY: its deletion is accepted, or its creation has failed or is undone."""
+    is_undone = service.ready_at is None and status_of(service) is Status.UNSTABLE
+    return bool(service.deleted_at or service.failed_at) or is_being_deleted(service) or is_undone
 
 
 def _scoped(plane: Plane, key: str) -> str:
