@@ -1,6 +1,13 @@
 """`ramet`: life spans, labels, protection, taken names, several forks, snapshots by name, and limits of projects."""
 
+import threading
+from typing import Any
+
+import pytest
+
+from ramet.client import Client
 from tests.cli.terminal import Terminal
+from tests.cli.world import World
 
 
 def names(terminal: Terminal, *options: str) -> list[str]:
@@ -77,6 +84,31 @@ def test_a_taken_name_is_refused_unless_wanted_or_returned(terminal: Terminal) -
     assert again["service_id"] == twice["service_id"]
     several = terminal.ramet("service", "create", "once", "--if-not-exists")
     assert (several.code, "Several services have this name" in several.err) == (3, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--no-wait",)])
+def test_a_service_that_is_being_deleted_is_not_returned_for_its_name(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    name = f"reopened{len(options)}"
+    made = terminal.made("service", "create", name)
+    may_end = threading.Event()
+    destroy, wait_deleted = world.backend.servers.destroy, Client.wait_deleted
+
+    def destroy_later(server: Any) -> None:
+        may_end.wait(30)
+        destroy(server)
+
+    def wait_from_now_on(*given: Any) -> None:
+        may_end.set()
+        wait_deleted(*given)
+
+    monkeypatch.setattr(world.backend.servers, "destroy", destroy_later)
+    monkeypatch.setattr(Client, "wait_deleted", wait_from_now_on)
+    assert terminal.ramet("service", "delete", name, "--yes", "--no-wait").code == 0
+    again = terminal.made("service", "create", name, "--if-not-exists", *options)
+    assert again["service_id"] != made["service_id"]
+    assert terminal.made("wait", name)["service_id"] == again["service_id"]
 
 
 def test_forks_without_a_name_get_free_ones_and_taken_ones_are_refused(terminal: Terminal) -> None:

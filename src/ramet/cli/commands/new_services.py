@@ -21,8 +21,10 @@ from ramet.client import Client, Keeping
 from ramet.errors import Error, Failed
 from ramet.model.environment import Environment
 from ramet.model.service_type import ServiceType
+from ramet.model.status import Status
 
 TYPE = click.Choice(ServiceType, case_sensitive=False)
+_DELETION_SECONDS = 1800.0  # how long a command waits for one that does not wait otherwise
 
 
 def version_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,11 +63,15 @@ class NewService:
     def returns_existing(self, client: Client, *names: str, known: Listing | None = None) -> bool:
         """Print the services that have these names already, if the user wants that; True when there is no more to do.
 
+        One that is being deleted is waited for: until it is gone, its name leads to two services.
         Raises Invalid for a name that is taken. A request with an idempotency key may be a repetition: it has the name.
         """
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
-        found = find_taken((known or Listing(client)).services, names, if_not_exists=self.if_not_exists)
+        there = (known or Listing(client)).services
+        if self.if_not_exists:
+            there = self._without_deleted(client, there, names)
+        found = find_taken(there, names, if_not_exists=self.if_not_exists)
 
         def ready() -> Iterator[Service]:
             for one in found:
@@ -76,6 +82,15 @@ class NewService:
         if found:
             _print_each(ready(), self.output, as_list=len(names) > 1)
         return bool(found)
+
+    def _without_deleted(self, client: Client, known: Sequence[Service], names: Sequence[str]) -> list[Service]:
+        """Wait for the services of these names that are being deleted, also with --no-wait; return the others."""
+        going = [one for one in known if one.name in names and one.status is Status.DELETING]
+        waiting = Waiting(_DELETION_SECONDS) if self.waiting.seconds is None else self.waiting
+        for one in going:
+            doing, done = f"Waiting for the deletion of the earlier {one.name}", f"The earlier {one.name} is deleted"
+            waiting.follow(client.wait_deleted, one.service_id, doing, done)
+        return [one for one in known if one not in going]
 
     def follow(
         self, client: Client, accepted: Service, doing: str = "", detail: Callable[[], str] = lambda: ""
