@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from ramet.api.schemas.shared import ErrorBody
-from ramet.client.errors import ApiError, TimedOut
+from ramet.client.errors import ApiError, TimedOut, is_lost
 from ramet.client.http_connection import Answer
 from ramet.client.polling import poll
 from ramet.client.transport import HttpTransport, Transport, checked_address
@@ -99,7 +99,7 @@ class Connection:
         try:
             return self.call("POST", path, shape, body, key)
         except Error as error:
-            if idempotency_key is not None or not _is_lost(error):
+            if idempotency_key is not None or not is_lost(error):
                 raise
             late = TimedOut("TIMED_OUT", error.message, _MAY_EXIST)
         try:
@@ -166,14 +166,6 @@ class Connection:
                 raise Invalid("BAD_IDEMPOTENCY_KEY", message, "Use letters, digits and punctuation of ASCII.")
             headers["Idempotency-Key"] = idempotency_key
         return headers
-
-
-def _is_lost(error: Error) -> bool:
-    """Tell whether the server may have accepted a request whose answer did not arrive."""
-    if isinstance(error, ApiError):  # a proxy answers so when the server behind it does not
-        return error.code == "UNKNOWN_ANSWER" and error.status in (502, 504)
-    cause = error.__cause__
-    return isinstance(cause, TimeoutError | ConnectionError) and not isinstance(cause, ConnectionRefusedError)
 
 
 def _remedy(error: Exception) -> str:

@@ -24,3 +24,11 @@ class WaitFailed(Error):
 def is_absence(error: Error) -> bool:
     """Tell whether Ramet says that it has no such service. A proxy also answers 404, while Ramet restarts behind it."""
     return isinstance(error, ApiError) and (error.status, error.code) == (404, "SERVICE_NOT_FOUND")
+
+
+def is_lost(error: Error) -> bool:
+    """Tell whether the server may have accepted a request whose answer did not arrive."""
+    if isinstance(error, ApiError):  # a proxy answers so when the server behind it does not
+        return error.code == UNKNOWN_ANSWER and error.status in (502, 504)
+    cause = error.__cause__
+    return isinstance(cause, TimeoutError | ConnectionError) and not isinstance(cause, ConnectionRefusedError)

@@ -1,6 +1,7 @@
 """Secrets that only one answer has are shown where their file cannot be written."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,11 @@ from ramet.api.schemas.moves import Move
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.client import Client
+from ramet.client.http_connection import Answer
+from ramet.client.transport import HttpTransport
+from ramet.control.idempotency import may_open
 from ramet.errors import Unavailable
-from ramet.model.passwords import Secret, is_password_of
+from ramet.model.secret import Secret
 from ramet.model.status import OperationStatus
 from ramet.store import services
 from tests.cli.terminal import Said, Terminal
@@ -32,12 +36,12 @@ def opens(world: World, service_id: str, password: str) -> bool:
     with world.runtime.store.read() as tx:
         stored = services.get_service(tx, service_id)
     assert stored is not None
-    return is_password_of(Secret(password), stored.verifier)
+    return may_open(world.runtime.plane, stored, Secret(password))
 
 
 def shown(said: Said, of: str) -> str:
     """Return the password that was shown."""
-    (line,) = [line for line in said.err.splitlines() if line.startswith(f"The password of {of} is not saved")]
+    (line,) = [line for line in said.err.splitlines() if line.startswith(f"The password {of} is not saved")]
     return line.rpartition(": ")[2]
 
 
@@ -49,7 +53,7 @@ def test_the_password_of_a_new_service_is_shown(unwritable: Terminal, world: Wor
     said = unwritable.ramet("service", "create", "lone")
     (made,) = listed(world, "lone")
     assert is_refusal(said)
-    assert opens(world, made.service_id, shown(said, f"lone ({made.service_id})"))
+    assert opens(world, made.service_id, shown(said, f"of lone ({made.service_id})"))
 
 
 def test_the_passwords_of_all_forks_are_shown(unwritable: Terminal, world: World) -> None:
@@ -58,7 +62,7 @@ def test_the_passwords_of_all_forks_are_shown(unwritable: Terminal, world: World
     made = listed(world, "some-")
     assert (is_refusal(said), len(made)) == (True, 2)
     for one in made:
-        assert opens(world, one.service_id, shown(said, f"{one.name} ({one.service_id})"))
+        assert opens(world, one.service_id, shown(said, f"of {one.name} ({one.service_id})"))
 
 
 @pytest.mark.parametrize("options", [(), ("--no-save-password",)])
@@ -69,6 +73,25 @@ def test_a_generated_password_is_printed(terminal: Terminal, options: tuple[str,
     said = terminal.ramet("service", "update-password", made["service_id"], "--generate", *options)
     assert (is_refusal(said), "is changed." in said.err) == (True, True)
     assert len(said.out.strip()) == 24
+
+
+@pytest.mark.parametrize("loss", [TimeoutError(), ConnectionResetError(), KeyboardInterrupt()], ids=repr)
+def test_a_generated_password_whose_answer_is_lost_is_shown(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, loss: BaseException
+) -> None:
+    made = terminal.made("service", "create", f"unsure-{type(loss).__name__}")
+    request = HttpTransport.request
+
+    def lose(transport: HttpTransport, method: str, path: str, *rest: Any) -> Answer:
+        answer = request(transport, method, path, *rest)
+        if path.endswith("updatePassword"):
+            raise loss
+        return answer
+
+    monkeypatch.setattr(HttpTransport, "request", lose)
+    said = terminal.ramet("service", "update-password", made["service_id"], "--generate")
+    assert said.code != 0
+    assert opens(world, made["service_id"], shown(said, f"that {made['name']} may have now"))
 
 
 @pytest.mark.parametrize("lost", ["file", "answer"])
@@ -92,7 +115,7 @@ def test_the_password_of_a_fork_that_an_upgrade_leaves_is_shown(
     with world.client() as client:
         (upgrade,) = client.list_upgrades(made["service_id"]).upgrades
     assert said.code == 1
-    assert len(shown(said, f"the fork {upgrade.upgrade_id}")) == 24
+    assert len(shown(said, f"of the fork {upgrade.upgrade_id}")) == 24
 
 
 def test_a_move_whose_password_cannot_be_saved_is_shown(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,13 @@ from ramet.api.schemas.services import Service
 from ramet.cli.ui.asking import answered
 from ramet.cli.ui.options import ENVIRONMENT, output_option, password_option, service_command
 from ramet.cli.ui.output import say
+from ramet.cli.ui.secrets import show_unsaved
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
-from ramet.errors import Failed
+from ramet.client.errors import is_lost
+from ramet.errors import Error, Failed
 from ramet.model.environment import Environment
 from ramet.model.high_availability import MOST_STANDBYS
 from ramet.model.passwords import new_password
@@ -103,7 +105,12 @@ def update_password(client: Client, service: Service, generate: bool, from_stdin
       pass show shop | ramet service update-password shop --stdin
     """
     password = _password(generate, from_stdin)
-    client.update_password(service.service_id, password)
+    try:
+        client.update_password(service.service_id, password)
+    except (Error, KeyboardInterrupt) as error:
+        if generate and (isinstance(error, KeyboardInterrupt) or is_lost(error)):
+            show_unsaved(f"The password that {service.name} may have now", password.reveal())
+        raise
     saved = "" if no_save_password else f", and saved in {passwords_path()}"
     try:
         if no_save_password:
