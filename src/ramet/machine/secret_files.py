@@ -17,13 +17,18 @@ def kept_secret(path: Path, new: Callable[[], bytes]) -> bytes:
 
 def replace_secret(path: Path, content: bytes) -> None:
     """Write a file, also over an earlier one; into a device, a pipe or an open file of this process, which stays."""
-    if path.exists() and (not path.is_file() or _is_open_file(path)):
+    if is_stream(path):
         with path.open("ab") as file:  # after what an open file has: `>>` keeps that
             file.write(content)
         return
     with _written_beside(path, content) as partial:
         partial.replace(path)
     flush_entries(path.parent)
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether a path leads to a device, a pipe or an open file of this process, which cannot be replaced."""
+    return path.exists() and (not path.is_file() or _is_open_file(path))
 
 
 def _is_open_file(path: Path) -> bool:

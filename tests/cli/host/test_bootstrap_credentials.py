@@ -57,8 +57,7 @@ def test_a_pipe_is_written_and_not_read(projects: Projects, tmp_path: Path, monk
     end = os.open(pipe, os.O_RDWR)
 
     def start() -> None:
-        ensure_credentials(projects, URL, pipe)
-        ensure_user_credentials(projects, URL, given=pipe)
+        ensure_user_credentials(projects, URL, ensure_credentials(projects, URL, pipe))
         running._console_link(cast("Runtime", None), pipe)
 
     starting = threading.Thread(target=start, daemon=True)
@@ -70,6 +69,20 @@ def test_a_pipe_is_written_and_not_read(projects: Projects, tmp_path: Path, monk
     assert msgspec.json.decode(os.read(end, 65536))["base_url"] == URL
     assert _read(config_path()).base_url == URL
     os.close(end)
+
+
+def test_a_pipe_gets_the_same_key_at_each_start(projects: Projects, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR)
+    printed = []
+    for address in (URL, URL, "http://127.0.0.1:2/public/api/v1"):
+        ensure_user_credentials(projects, address, ensure_credentials(projects, address, pipe))
+        printed.append(msgspec.json.decode(os.read(end, 65536), type=Credentials))
+    os.close(end)
+    assert printed[0] == printed[1]
+    assert printed[2] == _read(config_path())
+    assert [key.public_key for key in projects.list_keys(printed[0].project_id)] == [printed[2].public_key]
 
 
 @pytest.mark.parametrize("content", ["broken", '{"base_url":"x","project_id":"y","public_key":"z","secret_key":"w"}'])
@@ -88,14 +101,14 @@ def test_a_second_key_is_for_the_same_project(projects: Projects, tmp_path: Path
 
 def test_credentials_of_another_ramet_in_the_users_own_file_are_kept(projects: Projects, tmp_path: Path) -> None:
     given = tmp_path / "given.json"
-    ensure_credentials(projects, URL, given)
-    ensure_user_credentials(projects, URL, given)
-    assert _read(config_path()) == _read(given)
-    ensure_user_credentials(projects, "http://moved", given)
+    made = ensure_credentials(projects, URL, given)
+    ensure_user_credentials(projects, URL, made)
+    assert _read(config_path()) == _read(given) == made
+    ensure_user_credentials(projects, "http://moved", made)
     assert _read(config_path()).base_url == "http://moved"
     other = Credentials("http://elsewhere", "p", "k", "s")
     write_credentials(config_path(), other)
-    ensure_user_credentials(projects, URL, given)
+    ensure_user_credentials(projects, URL, made)
     assert _read(config_path()) == other
 
 

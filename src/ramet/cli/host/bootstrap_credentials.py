@@ -8,36 +8,42 @@ from ramet.cli.user_files.credentials import Credentials, config_path, read_cred
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed, Invalid, Unauthorized
+from ramet.machine.secret_files import is_stream
 from ramet.model.secret import Secret
 
 _log = logging.getLogger(__name__)
 
 
-def ensure_credentials(projects: Projects, base_url: str, path: Path, ca: str = "") -> None:
-    """Make sure that a file has valid credentials: keep those in it if they are valid, else create a key.
+def ensure_credentials(projects: Projects, base_url: str, path: Path, ca: str = "") -> Credentials:
+    """Make sure that a file has valid credentials, and return them.
 
+    Those in it are kept if they are valid, else a key is created. A stream, which may keep nothing that can be read,
+    gets those of the user's own file if they are valid.
     `ca` is the authority that clients verify the server with, as PEM, or "".
     """
     kept = _read(path)
-    if kept is not None and _are_valid(projects, kept):
-        made = Credentials(base_url, kept.project_id, kept.public_key, kept.secret_key, ca or kept.ca)
+    known = _read(config_path()) if kept is None and is_stream(path) else kept
+    if known is not None and _are_valid(projects, known):
+        made = Credentials(base_url, known.project_id, known.public_key, known.secret_key, ca or known.ca)
     else:
         made = _new_key(projects, base_url, ca)
     if made != kept:
         write_credentials(path, made)
+    return made
 
 
-def ensure_user_credentials(projects: Projects, base_url: str, given: Path | None, ca: str = "") -> None:
+def ensure_user_credentials(projects: Projects, base_url: str, given: Credentials | None, ca: str = "") -> None:
     """Make sure that the user's own file has valid credentials.
 
-    If another file was `given`, the user's own file is not changed while it has credentials of another Ramet.
+    If another file was named, which has those that are `given`, the user's own file is not changed while it has
+    credentials of another Ramet.
     """
     path = config_path()
     try:
         if given is None:
             ensure_credentials(projects, base_url, path, ca)
         elif not path.exists():
-            write_credentials(path, _read(given) or _new_key(projects, base_url, ca))
+            write_credentials(path, given)
         elif (kept := _read(path)) is not None and _are_valid(projects, kept):
             ensure_credentials(projects, base_url, path, ca)
     except Failed as error:

@@ -43,9 +43,10 @@ def run_all(settings: Settings, credentials_file: Path | None) -> None:
         def on_ready() -> None:
             instance.announce(settings.data_dir, address, authority, settings.endpoint_host)
             with acting(on_host("ramet up")):
+                given = None
                 if credentials_file is not None:
-                    ensure_credentials(runtime.projects, address, credentials_file, authority)
-                ensure_user_credentials(runtime.projects, address, given=credentials_file, ca=authority)
+                    given = ensure_credentials(runtime.projects, address, credentials_file, authority)
+                ensure_user_credentials(runtime.projects, address, given, authority)
             _announce(settings, runtime, address, credentials_file or config_path())
 
         runtime.start(alone=True)
