@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,8 @@ def test_what_a_new_machine_needs_is_in_the_catalogue(world: World, duty: Publis
     assert opened.files == {name: f"the {name}".encode() for name in ("ca.crt", "ca.key", "root.key")}
     assert opened.verifiers[first.id] == service.verifier.reveal()
     assert [request.service_id for request in opened.requests] == [second.id]
+    replace(duty, _written=None).publish()
+    assert len(keys_in(bucket)) == 1  # what is read is what was written
 
 
 def test_no_secret_is_readable_in_the_object_store(world: World, duty: PublishCatalogue, bucket: Bucket) -> None:
@@ -109,6 +112,28 @@ def test_a_version_is_written_only_when_something_changed(world: World, duty: Pu
     duty.publish()
     assert len(keys_in(bucket)) == 2
     assert [one.name for one in read_catalogues(bucket)[0].services] == ["shop two"]
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "altered"])
+def test_a_catalogue_that_is_lost_or_altered_is_written_again_within_an_hour(
+    world: World, duty: PublishCatalogue, bucket: Bucket, is_lost: bool
+) -> None:
+    duty.clock = lambda: 36_000.0
+    service = world.create()
+    duty.publish()
+    (key,) = keys_in(bucket)
+    if is_lost:
+        bucket.delete([found.key for found in bucket.objects("")])
+    else:
+        bucket.write(key, b"altered")
+    duty.publish()
+    assert read_catalogues(bucket) == []  # it is not read each time
+    for seconds in (39_600.0, 43_200.0):
+        duty.clock = partial(float, seconds)
+        duty.publish()
+    (catalogue,) = read_catalogues(bucket)
+    assert [one.id for one in catalogue.services] == [service.id]
+    assert len(keys_in(bucket)) == (1 if is_lost else 2)
 
 
 def test_a_version_that_was_cut_short_or_altered_does_not_count(

@@ -1,7 +1,9 @@
-"""The catalogue is written to the archive whenever it has changed."""
+"""The catalogue is written to the archive whenever it has changed, or is not there as it was written."""
 
 import logging
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from ramet.recovery.sealed import RecoveryKey, note_use
 from ramet.recovery.versions import read_catalogues, write_catalogue
 from ramet.store.database import Store
 
+_CHECK_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -28,14 +31,17 @@ class PublishCatalogue:
     installation: str
     secrets_directory: Path
     key: RecoveryKey = field(repr=False)
+    clock: Callable[[], float] = time.monotonic
     _written: Content | None = field(default=None, repr=False)
+    _read_at: float = 0.0
     _problem: str = ""
     _note_problem: str = ""
 
     def publish(self) -> None:
-        """Write another version if anything has changed since the last one."""
-        now = utc_now()
-        content = collect(self.store, self.secrets_directory, now)
+        """Write another version if anything has changed since the last one, which is read when an hour has passed."""
+        content = collect(self.store, self.secrets_directory, utc_now())
+        if self.clock() - self._read_at >= _CHECK_SECONDS:
+            self._written, self._read_at = None, self.clock()  # it may be lost, or altered
         if content == self._written:
             return
         try:
@@ -74,7 +80,7 @@ class PublishCatalogue:
         )
 
     def _last_content(self) -> Content | None:
-        """Return what an earlier process of this installation wrote; None when that is unknown."""
+        """Return what the newest version of this installation says; None when that is unknown."""
         for known in read_catalogues(self.bucket):
             if known.installation == self.installation:
                 try:
