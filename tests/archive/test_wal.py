@@ -1,4 +1,4 @@
-"""WAL in the object store: under Barman's names, each file once, and never replaced by another content."""
+"""WAL in the object store: under Barman's names, each file once, and replaced only where it is damaged."""
 
 import gzip
 from pathlib import Path
@@ -53,6 +53,15 @@ def test_another_content_under_the_same_name_is_refused(wal: WalArchive, tmp_pat
         wal.upload(written(tmp_path, SEGMENT, b"second"))
     assert caught.value.code == "ARCHIVE_CONFLICT"
     assert wal.download(SEGMENT) == b"first"
+
+
+@pytest.mark.parametrize("stored", [b"x", b"", gzip.compress(b"wal")[:-1]], ids=["no gzip", "empty", "cut short"])
+def test_a_damaged_file_is_replaced_when_it_is_sent_again(wal: WalArchive, tmp_path: Path, stored: bytes) -> None:
+    path = written(tmp_path, SEGMENT)
+    digest = wal.upload(path)
+    wal.bucket.write(layout.wal_key(wal.server, SEGMENT), stored)
+    assert wal.upload(path) == digest
+    assert wal.download(SEGMENT) == b"wal"
 
 
 def test_a_missing_file_is_named(wal: WalArchive) -> None:

@@ -1,4 +1,4 @@
-"""The WAL of one server in the object store: each file once, compressed, never replaced."""
+"""The WAL of one server in the object store: each file once, compressed, replaced only where it is damaged."""
 
 import gzip
 import hashlib
@@ -33,13 +33,16 @@ class WalArchive:
         return {name: each.size_bytes for each in found if (name := layout.wal_name(each.key)) is not None}
 
     def upload(self, path: Path) -> str:
-        """Store a complete WAL file, and return the SHA-256 of its content. May run twice.
+        """Store a complete WAL file, also over a damaged one, and return the SHA-256 of its content. May run twice.
 
         Raises Failed when the store has another content under this name: two servers would share one archive.
         """
         content = path.read_bytes()
-        key = layout.wal_key(self.server, path.name)
-        if not self.bucket.create(key, gzip.compress(content, _LEVEL, mtime=0)) and self.download(path.name) != content:
+        key, packed = layout.wal_key(self.server, path.name), gzip.compress(content, _LEVEL, mtime=0)
+        found = content if self.bucket.create(key, packed) else self._undamaged(path.name)
+        if found is None:
+            self.bucket.write(key, packed)
+        elif found != content:
             raise Failed(
                 "ARCHIVE_CONFLICT",
                 f"The archive {self.bucket.url} has another {path.name} of service {self.server}",
@@ -63,6 +66,14 @@ class WalArchive:
     def download(self, name: str) -> bytes:
         """Return the content of a WAL file. Raises Failed when it is missing or damaged."""
         return self.decompressed(name, self.compressed(name))
+
+    def _undamaged(self, name: str) -> bytes | None:
+        """Return the content of a WAL file, None where it is damaged. Raises Failed when it is missing."""
+        stored = self.compressed(name)
+        try:
+            return self.decompressed(name, stored)
+        except Failed:
+            return None
 
     def compressed(self, name: str) -> bytes:
         """Return a WAL file as it is stored. Raises Failed when it is missing."""
