@@ -115,6 +115,20 @@ def test_an_interrupted_upload_continues_with_the_next_part(backups: BaseBackups
     assert content(tmp_path / "restored") == content(tree)
 
 
+@pytest.mark.parametrize("left", [None, b"cut short"], ids=["lost", "cut short"])
+def test_an_upload_that_continues_uploads_parts_that_are_not_there_any_more_again(
+    backups: BaseBackups, tree: Path, left: bytes | None
+) -> None:
+    backups.upload(INFO, tree)
+    part = layout.part_key(SERVER, INFO.backup_id, 0)
+    backups.bucket.delete([layout.info_key(SERVER, INFO.backup_id), part])
+    if left is not None:
+        backups.bucket.write(part, left)
+    backups.upload(INFO, tree)
+    assert backups.complete() == [INFO]
+    backups.verify(INFO)
+
+
 def test_a_part_that_arrives_altered_is_not_taken_for_uploaded(
     backups: BaseBackups, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

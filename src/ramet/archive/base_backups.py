@@ -1,8 +1,8 @@
 """The base backups of one server in the object store: uploaded in parts, resumed after a crash, verified.
 
 A part is a tar file of whole files of the data directory. Which files it holds depends on the tree alone, so an upload
-that was interrupted continues with the first part that has no checksum yet. `backup.info` is written last: without it,
-a base backup does not exist.
+that was interrupted continues with the parts that are not there, or have no checksum yet. `backup.info` is written
+last: without it, a base backup does not exist.
 """
 
 import contextlib
@@ -84,7 +84,7 @@ class BaseBackups:
         parts = list(_parts(tree, self.part_bytes))
         total, done = sum(_bytes_of(part) for part in parts), 0
         for number, part in enumerate(parts):
-            if not self._has_checksum(info.backup_id, number):
+            if not self._is_uploaded(info.backup_id, number):
                 checksum = self._upload_part(info.backup_id, number, tree, part)
                 self.verify_part(info.backup_id, number, checksum)
                 self.bucket.write(
@@ -188,12 +188,14 @@ class BaseBackups:
         except msgspec.DecodeError as error:
             raise Failed("ARCHIVE_DAMAGED", f"{key} in the archive {self.bucket.url} is damaged: {error}") from error
 
-    def _has_checksum(self, backup_id: str, number: int) -> bool:
-        """Tell whether a part was uploaded: with a damaged checksum it is uploaded once more."""
+    def _is_uploaded(self, backup_id: str, number: int) -> bool:
+        """Tell whether a part was uploaded, and is there: with a damaged checksum it is uploaded once more."""
         try:
-            return self._checksum(backup_id, number) is not None
+            checksum = self._checksum(backup_id, number)
         except Failed:
             return False
+        size_bytes = self.bucket.size_bytes(layout.part_key(self.server, backup_id, number))
+        return checksum is not None and checksum.size_bytes == size_bytes
 
     @contextlib.contextmanager
     def _reading(self, backup_id: str, number: int, checksum: Checksum) -> Iterator[Iterator[bytes]]:
