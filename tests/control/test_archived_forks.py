@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Holdings, Server, Source
 from ramet.backends.memory.archive import MemoryArchive
 from ramet.control import archived_forks, fork_estimates, fork_reports, forks, restore, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
@@ -204,7 +204,7 @@ def test_lost_wal_is_remembered_while_no_base_backup_is_known(
     monkeypatch.setattr(MemoryArchive, "maintain", lambda *_, **__: lost)
     archive(archiving)
     found = look(archiving, shop)
-    assert (found.archive_from, found.archive_gaps) == (None, (hole,))
+    assert (found.archived_until, found.archive_gaps) == (None, (hole,))
 
 
 @pytest.fixture
@@ -273,6 +273,16 @@ def test_the_archive_of_a_deleted_service_expires_with_the_window(archiving: Wor
         forks.plan_fork(
             archiving.plane, archiving.project.id, deleted.id, ForkRequest(ForkStrategy.NOW, from_deleted=True)
         )
+
+
+def test_a_deleted_service_can_be_forked_after_a_listing_that_was_empty_once(
+    archiving: World, deleted: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryArchive, "holdings", lambda *_: Holdings([]))
+        discard_old_archives(archiving.plane, timedelta(days=30), archiving.plane.clock)
+    fork = archiving.fork(deleted, ForkRequest(ForkStrategy.NOW, from_deleted=True))
+    assert archiving.backend.values(fork.id) == ["one", "two", "three"]
 
 
 def test_nothing_expires_while_a_fork_needs_it(archiving: World, deleted: Service) -> None:

@@ -264,3 +264,23 @@ def test_until_when_a_service_is_archived_does_not_go_back_when_its_last_state_i
         deleted = stored_services.get_service(tx, shop.id)
     assert deleted is not None
     assert deleted.archived_until == shop.archived_until
+
+
+def test_a_service_of_which_no_base_backup_is_known_is_deleted_without_asking_the_archive(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryArchive, "maintain", lambda *_, **__: ArchiveState(problem="It has lost the newest one"))
+        OffHostArchive(world.plane).maintain()
+    asked = list[str]()
+
+    def maintained(_archive: MemoryArchive, server: Server, **_options: object) -> ArchiveState:
+        asked.append(server.service_id)
+        return ArchiveState()
+
+    monkeypatch.setattr(MemoryArchive, "maintain", maintained)
+    services.delete_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    with world.store.read() as tx:
+        (found,) = stored_services.deleted_in_archive(tx)
+    assert (found.id, asked) == (shop.id, [])

@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +19,7 @@ from ramet.model.rights import Role
 from ramet.monitoring.scrape import Access, Asker
 from ramet.monitoring.service_collector import MEANINGS
 from ramet.store import listed_services
+from ramet.store import services as rows
 from ramet.store.database import Store
 from tests.monitoring.conftest import TOKEN, Monitored
 
@@ -136,6 +138,21 @@ def test_this_host_reads_without_credentials_only_by_setting(monitored: Monitore
     for who, headers, address in refused:
         with pytest.raises(Exception, match="carries neither"):
             who.text(Asker(headers, address))
+
+
+@pytest.mark.parametrize("archived", [True, False], ids=["archived", "not known until when"])
+def test_the_window_is_that_of_the_archive_once_it_is_known_until_when_that_goes(
+    monitored: Monitored, archived: bool
+) -> None:
+    (listed, *_), now = _samples(monitored.everything(), "ramet_archive_base_age_seconds"), utc_now()
+    service_id, a_day_ago = listed.labels["service_id"], now - timedelta(days=1)
+    with monitored.runtime.store.write() as tx:
+        rows.update_service(tx, service_id, archive_from=a_day_ago, archived_until=now if archived else None)
+    found = _samples(monitored.everything(), "ramet_restore_window_seconds")
+    (window,) = (s.value for s in found if s.labels["service_id"] == service_id)
+    with monitored.runtime.store.write() as tx:
+        rows.update_service(tx, service_id, archive_from=None, archived_until=None)
+    assert (window >= 86_400) is archived
 
 
 def test_a_scrape_says_that_the_store_is_down(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:

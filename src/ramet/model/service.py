@@ -47,7 +47,8 @@ class Service(Struct, frozen=True, gc=False):
     `down_reason` is None while the last observation found the server serving.
     While `storage_warning` says why, its sessions are read-only.
     What was committed before `archived_until` is in the off-host archive; `archive_base_at` is its newest base backup,
-    `archive_from` the time of its oldest one; no time in `archive_gaps` can be restored from there.
+    `archive_from` the time of its oldest one, or an earlier one while none is known and there may be WAL; no time in
+    `archive_gaps` can be restored from there.
     `archived_as` is its name there, where that is not its id.
     `last_verified_at` is the newest time that a restore drill has recovered, `drilled_at` when the last drill ended;
     `upstream` is the database elsewhere that it follows, `following` how far behind that it is.

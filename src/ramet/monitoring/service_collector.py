@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from ramet.control.metrics import CURRENT
 from ramet.control.plane import Plane
+from ramet.model.archive import span_of
 from ramet.model.metrics import SERIES, Kind, Sample
 from ramet.model.replica_set import ReplicaSet, replica_status
 from ramet.model.service import Service, shown_status
@@ -130,7 +131,8 @@ def _ages(known: _Known) -> Iterable[Metric]:
     found = {name: _gauge(name, meaning) for name, meaning in meanings.items()}
     for each in known.services:
         oldest, newest = known.snapshots.get(each.id, (None, None))
-        begins = min((at for at in (oldest, each.archive_from) if at is not None), default=None)
+        archived_from = None if (held := span_of(each)) is None else held.earliest
+        begins = min((at for at in (oldest, archived_from) if at is not None), default=None)
         times = (begins, newest, each.drilled_at, each.archive_base_at)
         for metric, at in zip(found.values(), times, strict=True):
             if at is not None:

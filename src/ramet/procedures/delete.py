@@ -76,7 +76,8 @@ class Delete(Steps):
             mark_sets_deleted(tx, self.tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
             finish(tx, work, deleted_at=self.tools.clock())
-            services.expect_base_backups(tx, work.subject)
+            if services.is_recovered(tx, work.subject):
+                services.expect_archive(tx, work.subject)
 
         return Done(changes=record, warning=work.state.left_in_source)
 
@@ -106,7 +107,7 @@ class Delete(Steps):
 def _is_unsent(tools: Tools, work: Work[DeleteState]) -> bool:
     """Tell whether the off-host archive is to have the rest of a service, and this is not settled yet."""
     service = tools.service(work.subject)
-    is_sent = service.archive_from is not None and is_archived(service) and tools.backend.archive.url() is not None
+    is_sent = service.archive_base_at is not None and is_archived(service) and tools.backend.archive.url() is not None
     return is_sent and not work.state.is_archived
 
 

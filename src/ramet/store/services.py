@@ -130,10 +130,15 @@ def deleted_with_archive(tx: sa.Connection) -> dict[str, str]:
     return {row.id: row.name for row in tx.execute(query)}
 
 
-def expect_base_backups(tx: sa.Connection, service_id: str) -> None:
-    """Let the archive of a service that was recovered, and has no base backup since, be cleaned up as any other."""
-    unknown = service.c.recovered & service.c.archive_from.is_(None)
-    tx.execute(service.update().where(service.c.id == service_id, unknown).values(archive_from=service.c.created_at))
+def expect_archive(tx: sa.Connection, service_id: str) -> None:
+    """Let the archive of a service of which no base backup is known be cleaned up as any other."""
+    unknown = (service.c.id == service_id) & service.c.archive_from.is_(None)
+    tx.execute(service.update().where(unknown).values(archive_from=service.c.created_at))
+
+
+def is_recovered(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a service was recovered here: the archive has base backups of it from before that."""
+    return bool(tx.scalar(sa.select(service.c.recovered).where(service.c.id == service_id)))
 
 
 def count_forks(tx: sa.Connection, service_id: str, since: datetime, most: int) -> int:

@@ -312,6 +312,63 @@ def test_the_archive_of_a_service_that_was_switched_off_expires_with_the_window(
     assert restore.get_restore_window(archiving.plane, archiving.project.id, service.id).archive is None
 
 
+NO_BASE = ArchiveState(problem="The archive has no complete base backup")
+
+
+@pytest.mark.parametrize("had_base", [False, True], ids=["before the first", "after the loss of the newest"])
+@pytest.mark.parametrize("switched_off", [False, True], ids=["archived", "switched off"])
+def test_what_the_archive_has_of_a_deleted_service_without_a_newest_base_backup_is_removed(
+    archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool, switched_off: bool
+) -> None:
+    service, kept = create(archiving), archiving.backend.archive
+    if had_base:
+        maintain(archiving)
+    monkeypatch.setattr(kept, "maintain", lambda *_, **__: NO_BASE)
+    maintain(archiving)
+    kept.rows[service.id] = ()  # its WAL
+    if switched_off:
+        services.set_environment(archiving.plane, archiving.project.id, service.id, Environment.DEV)
+    days = timedelta(days=1)
+    discard_old_archives(archiving.plane, 30 * days, lambda: datetime.now(UTC))
+    services.delete_service(archiving.plane, archiving.project.id, service.id)
+    archiving.worker.run_until_idle()
+    discard_old_archives(archiving.plane, 30 * days, lambda: datetime.now(UTC) + 29 * days)
+    assert service.id in kept.rows
+    discard_old_archives(archiving.plane, 30 * days, lambda: datetime.now(UTC) + 31 * days)
+    assert service.id not in kept.rows
+    with archiving.store.read() as tx:
+        assert rows.deleted_in_archive(tx) == []
+
+
+def test_what_a_service_sends_is_known_before_it_is_sent(archiving: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, known = create(archiving), list[datetime | None]()
+
+    def maintained(_server: Server, **_options: object) -> ArchiveState:
+        known.append(look(archiving, service).archive_from)
+        raise AWAY
+
+    monkeypatch.setattr(archiving.backend.archive, "maintain", maintained)
+    maintain(archiving)
+    assert known == [service.created_at]
+
+
+def test_the_window_of_the_archive_begins_with_the_base_backup_that_is_known(
+    archiving: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, kept = create(archiving), archiving.backend.archive
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "maintain", lambda *_, **__: NO_BASE)
+        maintain(archiving)
+        assert restore.get_restore_window(archiving.plane, archiving.project.id, service.id).archive is None
+    older, newer = datetime.now(UTC) - timedelta(days=2), datetime.now(UTC) - timedelta(days=1)
+    kept.bases[service.id] = [older, newer]
+    maintain(archiving)
+    assert look(archiving, service).archive_from == newer
+    discard_old_archives(archiving.plane, timedelta(days=30), lambda: datetime.now(UTC))
+    maintain(archiving)
+    assert look(archiving, service).archive_from == older
+
+
 def test_a_fork_in_development_is_not_archived(archiving: World) -> None:
     fork = archiving.fork(create(archiving), ForkRequest(ForkStrategy.NOW))
     maintain(archiving)

@@ -42,6 +42,7 @@ class OffHostArchive:
                 if service is None:
                     continue
                 try:
+                    _expect(self.plane, service)
                     _record(self.plane, service, self._maintained(service))
                 except Unavailable as error:
                     if error.code == ARCHIVE_BUSY:
@@ -104,6 +105,13 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
                 _record_oldest(plane, service.id, oldest)
 
 
+def _expect(plane: Plane, service: Service) -> None:
+    """Record that the archive may have something of a service before it does: what it has is removed in any case."""
+    if service.archive_from is None:
+        with plane.store.write(durable=False) as tx:
+            services.expect_archive(tx, service.id)
+
+
 def _record_oldest(plane: Plane, service_id: str, oldest: datetime | None) -> None:
     with plane.store.write(durable=False) as tx:
         current = services.get_service(tx, service_id, lock=True)
@@ -114,7 +122,10 @@ def _record_oldest(plane: Plane, service_id: str, oldest: datetime | None) -> No
 
 
 def _discard(plane: Plane, service: Service, before: datetime) -> datetime | None:
-    """Remove what is older than `before` of a service; return the time of the oldest base backup that is left."""
+    """Remove what is older than `before` of a service; return the time of the oldest base backup that is left.
+
+    None when all is removed. Where no base backup is listed, there may be WAL, and parts of one: that stays known.
+    """
     archive, server = plane.backend.archive, server_of(service)
     is_ended = service.deleted_at is not None or not is_archived(service)
     ended_at = service.archived_until or service.deleted_at
@@ -122,7 +133,7 @@ def _discard(plane: Plane, service: Service, before: datetime) -> datetime | Non
         archive.remove(server)
         return None
     archive.discard(server, before)
-    return min((base.taken_at for base in archive.holdings(server).base_backups), default=None)
+    return min((base.taken_at for base in archive.holdings(server).base_backups), default=service.archive_from)
 
 
 def _archived_services(plane: Plane) -> list[Service]:
@@ -181,7 +192,13 @@ def _record(plane: Plane, service: Service, state: ArchiveState) -> None:
                 service.id,
                 archived_until=after,
                 archive_base_at=state.base_taken_at,
-                archive_from=None if state.base_taken_at is None else current.archive_from or state.base_taken_at,
+                archive_from=_oldest(current, state),
                 archive_gaps=services.gaps_column(gaps_with(current, state.gaps)),
                 archive_problem=state.problem,
             )
+
+
+def _oldest(service: Service, state: ArchiveState) -> datetime | None:
+    """Return the time of the oldest base backup of a service. After the loss of one the clean-up finds older ones."""
+    is_first = service.archive_base_at is None and state.base_taken_at is not None
+    return state.base_taken_at if is_first else service.archive_from or state.base_taken_at
