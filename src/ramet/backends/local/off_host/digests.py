@@ -2,22 +2,25 @@
 
 from collections.abc import Set
 
+from ramet.archive.layout import is_wal_file
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.wal.digests import parsed
 
 _FILE = "off_host_digests"
+_DIGITS = 64
 
 
 def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
-    """Remember the digest of a file that was sent. May run twice."""
+    """Remember the digest of a file that was sent. May run twice. A full disk may have cut the line before it."""
     with (paths.root / _FILE).open("a") as file:
-        file.write(f"{name} {digest}\n")
+        file.write(f"\n{name} {digest}\n")
 
 
 def sent_digests(paths: ServicePaths) -> dict[str, str]:
-    """Return the digests by the name of the file."""
-    return parsed(files.read(paths.root / _FILE))
+    """Return the digests by the name of the file, without those that were cut off."""
+    known = parsed(files.read(paths.root / _FILE))
+    return {name: digest for name, digest in known.items() if is_wal_file(name) and len(digest) == _DIGITS}
 
 
 def forget_digests(paths: ServicePaths, names: Set[str]) -> None:
