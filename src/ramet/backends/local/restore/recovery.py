@@ -13,8 +13,9 @@ from typing import Any
 from ramet.backends.interface.values import Capture, Progress
 from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
 from ramet.backends.local.restore.single_user import SingleUser
-from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, ended_at
+from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY
 from ramet.backends.local.wal.control_file import ControlData
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, ended_at
 from ramet.backends.local.wal.segment import segment_at
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
@@ -72,7 +73,7 @@ def recover_data(
 def _check_standby(place: SingleUser, capture: Capture, control: ControlData) -> dict[str, Any]:
     """Verify that all WAL of a standby's copy was replayed, and nothing more; return where it stopped."""
     timeline, wanted = control.timeline, capture.facts["end_lsn"]
-    reached, last = ended_at(place.data, timeline), _last(place.messages(), _LAST_COMPLETED)
+    reached, last = ended_at(place.data / WAL_DIRECTORY, timeline), _last(place.messages(), _LAST_COMPLETED)
     if timeline <= capture.facts["timeline"] or reached is None or lsn_number(reached) < lsn_number(wanted):
         raise _wrong(f"It reached {reached} on timeline {timeline}; expected {wanted}.")
     included = capture.facts["cut"]["last_included"]

@@ -30,7 +30,7 @@ from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.control_file import read_control_data, read_standby_end
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, history_name, segment_before, segments_in
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_before, segments_in
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
@@ -175,13 +175,6 @@ def place_histories(parent: ServicePaths, data: Path) -> None:
         for history in directory.glob("*.history"):
             if not (data / WAL_DIRECTORY / history.name).exists():
                 files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
-
-
-def ended_at(data: Path, timeline: int) -> str | None:
-    """Return where the WAL of the timeline before this one ended, by the history that recovery wrote."""
-    lines = files.read(data / WAL_DIRECTORY / history_name(timeline)).splitlines()
-    found = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    return found[-1][1] if found else None
 
 
 def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -> None:

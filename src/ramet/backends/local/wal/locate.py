@@ -50,6 +50,13 @@ def place_history(timeline: int, directories: Sequence[Path], data: Path) -> Non
             return
 
 
+def ended_at(directory: Path, timeline: int) -> str | None:
+    """Return where the WAL of the timeline before this one ended, by its history in a directory; None without one."""
+    lines = files.read(directory / history_name(timeline)).splitlines()
+    found = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return found[-1][1] if found else None
+
+
 def check_segment(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None) -> None:
     """Raise BrokenChain when the file at `path` is missing or is not that segment."""
     if not path.is_file():
