@@ -233,6 +233,29 @@ def test_an_installation_that_was_replaced_sends_nothing_more(
     assert list(bucket.objects(f"{parent.service_id}/")) == []
 
 
+def test_nothing_is_removed_while_the_archive_is_still_asked_who_writes_to_it(
+    backend: LocalBackend, archive: LocalArchive, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, claim, refused = new_server(backend.instances), owner.claim, list[str]()
+    bucket.write(layout.end_key(server.service_id), b"")
+    owner.take_over(bucket, "another-installation")
+
+    def remove() -> None:
+        with pytest.raises(Failed, match="Nothing is written to it from here"):
+            archive.remove(server)
+        refused.append(server.service_id)
+
+    def slow(bucket: Bucket, installation: str) -> None:
+        monkeypatch.setattr(owner, "claim", claim)
+        remove()  # as another thread does
+        claim(bucket, installation)
+
+    monkeypatch.setattr(owner, "claim", slow)
+    remove()
+    assert len(refused) == 2
+    assert bucket.read(layout.end_key(server.service_id)) is not None
+
+
 def test_a_quiet_service_is_archived_up_to_now(backend: LocalBackend, parent: Server, archive: LocalArchive) -> None:
     append(backend, parent, 1)
     snapshot(backend, parent)

@@ -46,7 +46,7 @@ from ramet.backends.local.server.jobs import Jobs
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal.archive import unarchived
 from ramet.backends.local.wal.segment import segment_named
-from ramet.errors import Error, Failed
+from ramet.errors import Failed
 from ramet.machine.secret_files import kept_secret
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import lsn_number
@@ -230,13 +230,14 @@ class LocalArchive:
         return self.bucket
 
     def _check_owner(self, bucket: Bucket) -> None:
-        """Raise Failed when another installation writes to the archive; asked once a minute."""
-        if self._is_check_due(bucket.url):
-            try:
-                owner.claim(bucket, self.installation)
-            except Error:
-                self._checked.pop(bucket.url)
-                raise
+        """Raise Failed when another installation writes to the archive; asked once a minute.
+
+        It counts as checked when the archive has answered: until then other threads ask, too.
+        """
+        now = time.monotonic()
+        if now - self._checked.get(bucket.url, -_CHECK_SECONDS) >= _CHECK_SECONDS:
+            owner.claim(bucket, self.installation)
+            self._checked[bucket.url] = now
 
     def _is_check_due(self, name: str) -> bool:
         """Tell whether something was not checked for a minute; it counts as checked then."""
