@@ -42,8 +42,8 @@ class CrashingStore(Store):
     fuse: Fuse | None = None
 
     @contextmanager
-    def write(self, *, durable: bool = True, patient: bool = False) -> Iterator[sa.Connection]:
-        with super().write(durable=durable, patient=patient) as tx:
+    def write(self, *, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
+        with super().write(durable=durable, early=early, patient=patient) as tx:
             yield tx
             if self.fuse is not None:
                 self.fuse.check()

@@ -81,8 +81,8 @@ class Plane:
 
     @contextmanager
     def change(self) -> Iterator[sa.Connection]:
-        """Yield a transaction that submits an operation, and wake the worker after the commit."""
-        with self.store.write() as tx:
+        """Yield a transaction that submits an operation, and wake the worker when it is on disk."""
+        with self.store.write(early=True) as tx:
             yield tx
         self.wake()
 

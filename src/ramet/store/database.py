@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from ramet.errors import Failed, Unavailable
 from ramet.store import journal
 from ramet.store.backup import DAMAGED, is_damage, is_full
+from ramet.store.flushes import Flushes
 from ramet.store.journal import Recorder
 from ramet.store.migrate import current_revision, demand_current, upgrade
 from ramet.store.silence import (
@@ -50,7 +51,9 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.recorders: list[Recorder] = []
-        self._turns = None if self.is_postgresql else Turns(Path(engine.url.database or "").with_suffix(".turn"))
+        path = Path(engine.url.database or "")
+        self._turns = None if self.is_postgresql else Turns(path.with_suffix(".turn"))
+        self._flushes = None if self._turns is None else Flushes(path, self._turns)
         self._watch = Watch(self._ask)
 
     @classmethod
@@ -79,23 +82,28 @@ class Store:
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def write(self, *, durable: bool = True, patient: bool = False) -> Iterator[sa.Connection]:
+    def write(self, *, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
         """A transaction that may write; on SQLite it takes the write lock when it begins, so that it never fails later.
 
         One thread may have only one at a time. Raises Unavailable when the database cannot be reached. One that is
         not `durable` may be lost in a power failure, unless a durable one has followed it, but in no other way.
+        What an `early` one has written may be read before it is on disk, for some milliseconds: it is for what nobody
+        but the caller relies on, and several of them are flushed at once (`ramet.store.flushes`).
         A `patient` one waits for transactions that a client waits for.
         """
-        options = {"writes": True, "durable": durable}
+        options = {"writes": True, "flushes": durable and not early}
         with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx:
             made = journal.begin(tx)
             try:
-                with tx.begin():
+                with tx.begin() as transaction:
                     yield tx
                     for record in self.recorders:
                         record(tx, made)
+                    with self._counted(durable and early):
+                        transaction.commit()
             finally:
                 journal.end(tx)
+        self.settle()
         for call in made.after_commit:
             call()
 
@@ -113,12 +121,19 @@ class Store:
                 tx.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield tx
 
+    def settle(self) -> None:
+        """Return when all that can be read now is on disk, as far as it was to be durable. Raises Unavailable."""
+        if self._flushes is not None:
+            self._flushes.settle()
+
     def close(self) -> None:
         """Close every connection."""
         self._watch.end()
         self.engine.dispose()
         if self._turns is not None:
             self._turns.close()
+        if self._flushes is not None:
+            self._flushes.close()
 
     def _ask(self) -> None:
         with self.engine.connect() as connection:
@@ -146,6 +161,9 @@ class Store:
             return
         with self._turns.taken(patient):
             yield
+
+    def _counted(self, is_early: bool) -> AbstractContextManager[None]:
+        return self._flushes.commit() if is_early and self._flushes is not None else nullcontext()
 
 
 @contextmanager
@@ -275,7 +293,7 @@ def _sqlite(url: str) -> sa.Engine:
         options = connection.get_execution_options()
         if options.get("writes"):
             # In WAL mode NORMAL leaves the flush to the next FULL one: a power failure loses only the latest ones.
-            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get('durable', True) else 'NORMAL'}")
+            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options.get('flushes', True) else 'NORMAL'}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
     return engine

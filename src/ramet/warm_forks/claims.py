@@ -108,7 +108,7 @@ def claim_forks(
     serving = {fork.id for fork in found if asked.accepts(plane, fork) and _is_serving(plane, fork)}
     if len(serving) < count:
         return None
-    with plane.store.write() as tx:
+    with plane.store.write(early=True) as tx:
         plane = key_limits.with_present_key(plane, tx)
         if any(replay(plane, tx, project_id, key, known) for key in keys):
             return None

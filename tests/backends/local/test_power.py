@@ -22,6 +22,8 @@ from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
+from ramet.store import projects
+from ramet.store.database import Store
 from tests.backends.local.forks import (
     append,
     create,
@@ -34,6 +36,7 @@ from tests.backends.local.forks import (
     snapshot,
 )
 from tests.backends.local.hosts import data_root, new_server
+from tests.store.values import a_project
 
 
 def reboot_behind(backend: LocalBackend, service_id: str) -> None:
@@ -113,6 +116,21 @@ def test_data_that_was_exchanged_survives_a_power_cut_though_it_is_served_by_its
             history = instances.paths(parent.service_id).data / "pg_wal" / "00000002.history"
             assert history.read_bytes() == (paths_of(backend, parent).archive / history.name).read_bytes()
             assert rows_after_start(instances, parent) == [1, 3]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("early", [True, False])
+def test_what_the_store_has_written_survives_a_power_cut(early: bool) -> None:
+    with make_backend("reflink") as backend, data_root() as elsewhere:
+        store = Store.open(f"sqlite:///{backend.pool.path}/ramet.db")
+        with store.write(early=early) as tx:
+            made = a_project(tx)
+        cut = elsewhere / "cut.img"
+        shutil.copy(image_of(backend), cut)
+        store.close()
+        with mounted(cut, elsewhere / "cut") as pool:
+            with contextlib.closing(Store.open(f"sqlite:///{pool}/ramet.db")) as found, found.read() as tx:
+                assert projects.get_project(tx, made.id) == made
 
 
 def image_of(backend: LocalBackend) -> Path:
