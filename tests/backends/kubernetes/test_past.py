@@ -115,13 +115,6 @@ def place_sees(world: World, phase: str) -> bool:
     return any(one.status.phase == phase for one in world.backend.place.pods.of_service(FORK.service_id))
 
 
-def test_wal_that_only_older_snapshots_needed_is_removed(world: World) -> None:
-    for number in (1, 2, 3):
-        world.archive(number)
-    assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 1
-    assert world.backend.restore.discard_wal(SHARED.service_id, world.base) == 0
-
-
 def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_server(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,13 +182,6 @@ def test_a_snapshot_that_fails_is_not_waited_for_as_long_as_one_that_is_slow(
     with pytest.raises(Unavailable) as failed:
         world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
     assert failed.value.details == "class not found"
-
-
-def test_nothing_is_left_in_the_archive_of_a_removed_service(world: World) -> None:
-    world.archive(2)
-    for _ in range(2):
-        world.backend.archive.remove(SHARED)
-    assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
 
 
 def test_damaged_wal_is_a_problem_until_a_round_of_checks_finds_none(world: World) -> None:
@@ -269,12 +255,6 @@ def test_what_a_server_wrote_while_it_stopped_is_archived_with_its_last_segment(
         KubernetesBackend(world.backend.place).archive.maintain(SHARED, paused=True, timeout_seconds=1)
     after_kill = KubernetesBackend(world.backend.place).archive.maintain(SHARED, paused=True, timeout_seconds=1)
     assert after_kill.archived_until is None, "the last segment of a server that was killed is not known"
-
-
-def test_the_wal_of_a_destroyed_service_without_a_base_backup_goes_with_it(world: World) -> None:
-    world.archive(2)
-    world.backend.servers.destroy(SHARED.service_id)
-    assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
 
 
 def test_without_an_archive_a_past_time_is_refused_with_the_remedy() -> None:

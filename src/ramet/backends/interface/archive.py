@@ -53,6 +53,7 @@ class Archive(Protocol):
     def remove(self, server: Server) -> None:
         """Remove all that the archive has of a service, which is deleted or not archived any more. May run twice.
 
+        WAL stays that snapshots of the service need, where they are rolled forward with that of the archive.
         If it is archived again later, its archive begins with a new base backup.
         """
 

@@ -95,7 +95,7 @@ class KubernetesArchive:
         retention.discard(self.place, server.service_id, server.archive_name, before)
 
     def remove(self, server: Server) -> None:
-        retention.remove(self.place, server.archive_name)
+        retention.remove(self.place, server.service_id, server.archive_name)
         self._known.pop(server.archive_name, None)
 
     def check(self, server: Server, budget_bytes: int) -> int:

@@ -41,23 +41,31 @@ def remove_unrestorable(place: Place, service_id: str) -> None:
     """Remove the WAL of a destroyed service that no base backup can be rolled forward with: its snapshots are gone."""
     try:
         if not base_backups.complete(place, service_id):
-            remove(place, service_id)
+            remove(place, service_id, service_id)
     except Unavailable as error:
         _log.warning("%s/ stays in the archive, though nothing can be restored from it: %s", service_id, error)
 
 
-def remove(place: Place, archived_as: str) -> None:
-    """Remove all below a name; what makes base backups complete goes first."""
+def remove(place: Place, service_id: str, archived_as: str) -> None:
+    """Remove all below a name but the WAL that snapshots need; what makes base backups complete goes first.
+
+    A service that is there and not archived any more has no other WAL to roll its snapshots forward with.
+    """
+    needed = list(_needed_by_snapshots(place, service_id))
     backups = base_backups.backups_of(place, archived_as)
-    for info in backups.complete():
-        backups.delete(info.backup_id)
-    backups.bucket.delete([one.key for one in backups.bucket.objects(f"{archived_as}/")])
+    for backup_id in backups.ids():
+        backups.delete(backup_id)
+    if needed:
+        _discard_before(place, archived_as, min(needed))
+    else:
+        backups.bucket.delete([one.key for one in backups.bucket.objects(f"{archived_as}/")])
 
 
 def _needed_by_snapshots(place: Place, service_id: str) -> Iterable[int]:
     for one in place.api.find(VolumeSnapshot, names.labels_of(service_id)):
-        if (noted := snapshots.noted(one)) is not None:
-            yield _first_needed(noted["start_lsn"])
+        found = snapshots.noted(one) or snapshots.begun_with(one)  # of one that is being taken
+        if found:
+            yield _first_needed(found["start_lsn"])
 
 
 def _first_needed(lsn: str) -> int:
