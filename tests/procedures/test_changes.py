@@ -10,6 +10,7 @@ from ramet.backends.interface.values import Readiness, Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.addresses import planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
+from ramet.control.high_availability import set_ha
 from ramet.control.parameters import update_settings
 from ramet.control.replication import set_wal_level
 from ramet.control.services import get_service, resize_service
@@ -40,6 +41,11 @@ def move(world: World, _service: Service) -> object:
     request_moves(world.store, planned_moves(world.store, "db.example.com", lambda _major: True))
     move_services(world.plane)
     return None
+
+
+def set_standbys(world: World, service: Service) -> object:
+    world.backend.has_standbys = True
+    return set_ha(world.plane, world.project.id, service.id, 1)
 
 
 def set_logical(world: World, service: Service) -> object:
@@ -104,6 +110,17 @@ def test_a_server_of_a_change_that_fails_is_started_again_as_it_was_before(
     assert len(started) == 2
     assert started[0] != before
     assert started[1] == before
+
+
+@pytest.mark.parametrize("change", [resize, set_standbys])
+def test_a_change_of_a_service_whose_volume_is_lost_ends(world: World, change: Change) -> None:
+    service = world.create()
+    before = server_of(service)
+    change(world, service)
+    del world.backend.volumes[service.id]
+    world.worker.run_until_idle()
+    found = get_service(world.plane, world.project.id, service.id)
+    assert (found.activity, server_of(found)) == (None, before)
 
 
 def test_a_server_that_is_killed_at_each_start_is_left_to_the_observer(

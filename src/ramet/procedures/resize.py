@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.backends.interface.servers import RESIZE_UNDER_WAY
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.operations.procedure import Done, Next, Outcome, Work
@@ -56,6 +56,8 @@ class Resize(Change):
         before = replace(self.tools.server(work), size=Size(*work.state.before))
         try:
             self.tools.backend.servers.resize(before)
+        except Failed:
+            return  # as of a server whose volume is lost: to try again would not end
         except Unavailable as error:
             if error.code != RESIZE_UNDER_WAY:  # the rest follows by itself
                 raise

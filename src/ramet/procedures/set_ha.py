@@ -7,11 +7,13 @@ follow   standbys that stream WAL, or fewer of them                         as m
 If it fails, the old numbers are recorded again.
 """
 
+from contextlib import suppress
 from dataclasses import replace as with_values
 from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.errors import Failed
 from ramet.model.high_availability import Standbys, with_standbys
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
@@ -34,7 +36,8 @@ class SetHa(Steps):
 
     def undo_follow(self, work: Work[StandbysState]) -> None:
         server = with_values(self.tools.server(work), standbys=work.state.before)
-        self.tools.backend.replicas.set_standbys(server, 0)
+        with suppress(Failed):  # as of a service whose volume is lost: to try again would not end
+            self.tools.backend.replicas.set_standbys(server, 0)
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work)  # first: the stored state may be unreadable

@@ -102,6 +102,22 @@ def test_servers_with_standbys_are_resized_one_after_another(made: MADE, monkeyp
     assert int(pool_size_of(found)) > int(before)
 
 
+def test_a_cluster_that_is_gone_is_not_made_again_empty(made: MADE) -> None:
+    found, backend = made
+    server = replace(SHARED, standbys=Standbys(1), size=Size(1000, 2))
+    found.remove("clusters", NAME)
+    asked = len(found.requests)
+    for change in (
+        lambda: backend.servers.resize(server),
+        lambda: backend.replicas.set_standbys(server, 0),
+        lambda: backend.servers.open(server),
+    ):
+        with pytest.raises(Failed) as failed:
+            change()
+        assert failed.value.code == "VOLUME_LOST"
+    assert [path for verb, path in found.requests[asked:] if verb == "PATCH"] == []
+
+
 def pool_size_of(found: FakeCluster) -> str:
     text = found.objects[("configmaps", f"{NAME}-pooler")]["data"]["pgbouncer.ini"]
     return str(text).split("pool_size=")[1].split()[0]

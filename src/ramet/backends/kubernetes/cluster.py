@@ -219,9 +219,13 @@ class Place:
     def apply_open(self, server: Server) -> None:
         """Change the Cluster of a service that clients may use, with the settings of its first start if it has those.
 
-        To change these, PostgreSQL would have to be restarted.
+        To change these, PostgreSQL would have to be restarted. Raises Failed where the Cluster is gone: its volumes
+        are gone with it, and another one would be empty.
         """
-        self.apply(server, Phase.OPEN, first=self.has_first_settings(server.service_id))
+        cluster = self.cluster_of(server.service_id)
+        if cluster is None:
+            raise Failed("VOLUME_LOST", f"The Cluster of service {server.service_id} is gone", "It cannot be changed.")
+        self.apply(server, Phase.OPEN, first=names.FIRST_ANNOTATION in cluster.metadata.annotations)
 
     def has_first_settings(self, service_id: str) -> bool:
         """Tell whether a server has the settings of a fork's first start."""
