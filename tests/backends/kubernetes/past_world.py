@@ -67,10 +67,12 @@ class World:
         """Return what pg_waldump prints with a TZ."""
         return self.log.replace(_ZONE, zone[1:-2])
 
-    def back_up(self) -> BackupInfo:
+    def back_up(self, size_bytes: int = 9) -> BackupInfo:
         """Put a base backup into the archive that ends where and when the snapshot does."""
         at, end, first = self.base.taken_at, self.base.end_lsn, "000000010000000000000002"
-        info = BackupInfo("20260101T000000", "cloud", 1, 180000, 1, at, at, "0/2000028", end, first, first, 9, "")
+        info = BackupInfo(
+            "20260101T000000", "cloud", 1, 180000, 1, at, at, "0/2000028", end, first, first, size_bytes, ""
+        )
         self.bucket.write(layout.info_key(SHARED.service_id, info.backup_id), info.dump())
         return info
 

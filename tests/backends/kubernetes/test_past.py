@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Cluster
-from ramet.backends.kubernetes.site import Forks
+from ramet.backends.kubernetes.site import GIB, Forks
 from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
@@ -62,6 +62,33 @@ def test_a_fork_of_the_last_state_is_captured_as_before_by_a_second_call(tmp_pat
         captured = [world.backend.restore.capture(FORK, world.source(2 * SECOND)) for _ in range(2)]
         assert captured[0] is not None
         assert captured[0] == captured[1]
+
+
+def size_of_fork(world: World) -> str:
+    return str(world.found.objects["persistentvolumeclaims", f"{FORKED}-1"]["spec"]["resources"]["requests"]["storage"])
+
+
+def test_a_fork_of_a_deleted_service_has_room_for_its_base_backup(world: World) -> None:
+    info = world.back_up(size_bytes=100 * GIB)
+    world.archive(2)
+    world.backend.servers.destroy(SHARED.service_id)
+    world.backend.restore.capture(FORK, Source(SHARED, base_backup_id=info.backup_id))
+    assert size_of_fork(world) == "150Gi"
+
+
+@pytest.mark.parametrize(("forks", "after"), [(Forks.ADOPT, None), (Forks.RECOVER, None), (Forks.ADOPT, 2 * SECOND)])
+def test_a_fork_of_a_lost_service_is_as_large_as_its_snapshot_needs(
+    tmp_path: Path, forks: Forks, after: timedelta | None
+) -> None:
+    with past_world(tmp_path, forks=forks) as world:
+        world.archive(2)
+        world.commits((700, "0/02000100", SECOND), (701, "0/02000200", 3 * SECOND))
+        taken = world.found.objects["volumesnapshots", f"{NAME}-snapshot01"]
+        world.found.put("volumesnapshots", {**taken, "status": {**taken["status"], "restoreSize": "12Gi"}})
+        world.found.remove("clusters", NAME)
+        target = None if after is None else world.base.taken_at + after
+        world.backend.restore.capture(FORK, Source(SHARED, paused=True, snapshot_id="snapshot01", target=target))
+        assert size_of_fork(world) == "12Gi"
 
 
 def test_the_first_missing_segment_is_named(world: World) -> None:

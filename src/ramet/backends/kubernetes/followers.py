@@ -4,7 +4,6 @@ The operator copies and streams. Nothing else can be followed: a standby has the
 enters its servers as one of them (see ramet.backends.local.sql.mover).
 """
 
-import math
 import platform
 import time
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from ramet.backends.kubernetes.absent import refuse
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.resources import Cluster, Node, SecretObject
-from ramet.backends.kubernetes.site import GIB
 from ramet.backends.kubernetes.traits import Traits, noted_traits
 from ramet.backends.local.followers import lag
 from ramet.backends.local.followers.examine import examine
@@ -37,7 +35,6 @@ from ramet.model.upstream import Following
 
 _PURPOSE = "passwords of sources"
 _LOOK_SECONDS = 0.1
-_ROOM_FACTOR = 1.5
 _FREE_BYTES = 1 << 60
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _NOT_IN_IMAGES = {"timescaledb", "timescaledb_toolkit", "vector", "vectorscale", "postgis", "pg_cron", "pg_partman"}
@@ -99,7 +96,7 @@ class KubernetesFollowers:
     def fetch(self, server: Server, size_bytes: int, timeout_seconds: float) -> Progress:
         """Make the Cluster, closed to clients, and watch the job that copies."""
         if self.place.cluster_of(server.service_id) is None:
-            size = f"{max(self.place.site.volume_gbs, math.ceil(size_bytes * _ROOM_FACTOR / GIB))}Gi"
+            size = manifests.size_for(size_bytes, self.place.site)
             self.place.apply(server, Phase.CLOSED, traits=self._traits(server), volume_size=size)
         deadline = time.monotonic() + timeout_seconds
         while True:

@@ -1,6 +1,7 @@
 """The documents that Ramet applies, in the namespace of each: pure functions of a service and its site."""
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from ramet.model.upstream import Upstream
 Manifest = Mapping[str, Any]
 _PLAIN = Traits()
 _SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
+_ROOM_FACTOR = 1.5
 # A failing probe ends a server: one that recovers much WAL needs an hour.
 _PROBES = {"startup": {"periodSeconds": 1, "failureThreshold": 3600}, "readiness": {"periodSeconds": 1}}
 
@@ -141,6 +143,15 @@ def larger_size(requested: str, site: Site) -> str:
     """Return the size of new volumes if it is larger than the one that a volume has, which is returned otherwise."""
     has, wanted = parse_quantity(requested), site.volume_gbs * GIB
     return requested if has is None or has >= wanted else f"{site.volume_gbs}Gi"
+
+
+def size_for(size_bytes: int, site: Site, at_least: str | None = None) -> str:
+    """Return the size of a new volume for so much data, and for half as much again.
+
+    It has `at_least` what the snapshot needs that it is made of: storage refuses a smaller one.
+    """
+    wanted, needed = max(site.volume_gbs, math.ceil(size_bytes * _ROOM_FACTOR / GIB)), parse_quantity(at_least)
+    return f"{wanted}Gi" if at_least is None or needed is None or needed <= wanted * GIB else at_least
 
 
 def owner_of(server: Server) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
-from ramet.backends.kubernetes import egress, jobs, names, recovery_point, snapshots
+from ramet.backends.kubernetes import egress, jobs, manifests, names, recovery_point, snapshots
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
@@ -101,8 +101,16 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     facts = _facts(source, base, point)
     recovery = replace(_recovery(source, base, point), facts=json.dumps(facts, sort_keys=True))
     egress.close(place, child.service_id)
-    place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
+    parent_id, size = source.parent.service_id, _volume_size(place, base)
+    place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=parent_id, volume_size=size)
     return _captured(facts)
+
+
+def _volume_size(place: Place, base: Base) -> str:
+    """Return the size of the volume of a fork whose parent has none any more."""
+    if base.snapshot is not None:
+        return snapshots.volume_size(place, base.snapshot)
+    return manifests.size_for(base.facts.size_bytes, place.site)
 
 
 def recover(place: Place, child: Server, captured: Capture, timeout_seconds: float) -> Progress:

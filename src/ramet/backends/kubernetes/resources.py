@@ -14,6 +14,7 @@ from ramet.model.progress import with_warning
 
 _Struct = TypeVar("_Struct", bound=Struct)
 _VERBS = ["delete", "get", "global_list", "global_watch", "list", "patch", "watch"]
+_PULLS = ("ErrImagePull", "ImagePullBackOff")
 
 
 def _resource(group: str, version: str, kind: str, plural: str) -> Callable[[type[_Struct]], type[_Struct]]:
@@ -181,9 +182,6 @@ def _amounts(resources: Mapping[str, Any]) -> dict[tuple[str, str], object]:
     return {(kind, name): parse_quantity(text) for kind in kinds for name, text in resources.get(kind, {}).items()}
 
 
-_PULLS = ("ErrImagePull", "ImagePullBackOff")
-
-
 def _state(container: ContainerStatus) -> str:
     """Return the state of a container; why its image cannot be pulled is said apart."""
     for state, facts in container.state.items():
@@ -231,6 +229,7 @@ class SnapshotStatus(Struct, frozen=True, rename="camel"):
 
     creation_time: str | None = None
     ready_to_use: bool | None = None
+    restore_size: str | None = None
     error: SnapshotError | None = None
 
 

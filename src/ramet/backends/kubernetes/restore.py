@@ -101,10 +101,10 @@ class KubernetesRestore:
         cluster = self.place.cluster_of(child.service_id)
         noted = None if cluster is None else past.noted(cluster)
         if noted is None:
-            recovery = Recovery(snapshot=self._snapshot_for(child, source))
-            noted = self._facts(child, source)
-            recovery = replace(recovery, facts=json.dumps(noted, sort_keys=True))
-            self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=source.parent.service_id)
+            name, parent_id = self._snapshot_for(child, source), source.parent.service_id
+            noted, size = self._facts(child, source), snapshots.volume_size(self.place, name)
+            recovery = Recovery(snapshot=name, facts=json.dumps(noted, sort_keys=True))
+            self.place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=parent_id, volume_size=size)
         return Capture(None, noted, needs_parent=source.snapshot_id is not None)
 
     def _base(self, source: Source) -> past.Base | None:
@@ -118,9 +118,9 @@ class KubernetesRestore:
             raise _no_past()
 
     def _make_volume(self, child: Server, source: Source) -> None:
-        parent = source.parent
-        size = self.place.volume_of(parent.service_id).requested or f"{self.place.site.volume_gbs}Gi"
         name = self._snapshot_for(child, source)
+        volume = self.place.api.get(Volume, self.place.primary_of(source.parent.service_id))
+        size = (volume.requested if volume else None) or snapshots.volume_size(self.place, name)
         wanted = manifests.adopted_volume(child.service_id, self.place.site, name, size)
         self.place.api.apply(Volume, wanted)
 

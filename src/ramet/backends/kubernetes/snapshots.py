@@ -112,6 +112,13 @@ def await_taken(place: Place, name: str) -> VolumeSnapshot:
     return _await(place, name, lambda status: status.ready_to_use is True)
 
 
+def volume_size(place: Place, name: str) -> str:
+    """Return the size of a volume that is made of a snapshot whose own volume is gone."""
+    taken = await_taken(place, name)
+    found = noted(taken) or begun_with(taken)
+    return manifests.size_for(found.get("size_bytes", 0), place.site, taken.status.restore_size)
+
+
 def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> VolumeSnapshot:
     began = time.monotonic()
     while True:
