@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.store_access import StoreAccess
 from ramet.errors import Failed
+from ramet.model.passwords import Secret
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.servers import SHARED
 
@@ -63,6 +65,25 @@ def test_a_server_that_is_down_says_nothing_about_the_archive_of_others(tmp_path
         found.remove("pods", f"ramet-{SHARED.service_id}-1")
         with pytest.raises(Failed, match="is not running"):
             backend.archive.maintain(SHARED, paused=False, timeout_seconds=1)
+
+
+def test_pods_get_the_keys_with_which_this_process_began() -> None:
+    def access(key: str) -> StoreAccess:
+        return StoreAccess("s3://bucket/here", key_id=Secret("id"), key=Secret(key))
+
+    with in_cluster(archive=access("old")) as (found, place):
+        KubernetesBackend(place).servers.initialize(SHARED)
+        found.remove("pods", f"ramet-{SHARED.service_id}-1")
+        later = Place(place.api, replace(place.site, archive=access("new")))
+        servers = KubernetesBackend(later).servers
+        for refused, key in (({"secrets": 403}, "old"), ({}, "new")):
+            found.refused = refused
+            servers.maintain(SHARED, 0.1, BEGAN)
+            assert found.objects["secrets", "ramet-archive"]["stringData"]["key"] == key
+        asked = len(found.requests)
+        servers.maintain(SHARED, 0.1, BEGAN)
+        assert "PATCH" not in [verb for verb, _ in found.requests[asked:]]
+        later.close()
 
 
 @pytest.fixture

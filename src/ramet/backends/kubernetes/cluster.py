@@ -133,7 +133,11 @@ class Place:
     def ensure_namespace(self, server: Server) -> None:
         """Make the namespace of a service's project and the object store in it, unless that was done."""
         self.api.ensure_namespace(server.service_id, server.project_id)
-        here = self.api.namespaces.of_service(server.service_id)
+        self.ensure_store(server)
+
+    def ensure_store(self, server: Server) -> None:
+        """Make the object store in the namespace of a service with the keys of this process, unless that was done."""
+        here = self.api.namespaces.learn(server.service_id, server.project_id)
         if self.site.archive is None or here in self._with_store:
             return
         keys = archive_manifests.store_keys(self.site.archive)

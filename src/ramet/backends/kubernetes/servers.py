@@ -243,8 +243,11 @@ class KubernetesServers:
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Take their rights to write from read-only roles, once a minute; logs are the cluster's business.
 
-        The pods of a pooler are replaced when the certificate in them is an old one.
+        The pods of a pooler are replaced when the certificate in them is an old one. What servers archive with is made
+        again in their namespace, once in each process: its keys may be others than those of the process before.
         """
+        with contextlib.suppress(Error):  # their pods say why they cannot archive
+            self.place.ensure_store(server)
         if server.pooler_port is not None or server.primary is not None:
             with contextlib.suppress(Unavailable):  # the next call looks again
                 self.poolers.keep_certificate(server.service_id)
