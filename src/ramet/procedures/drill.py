@@ -30,6 +30,7 @@ from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
 from ramet.model.environment import Environment
+from ramet.model.high_availability import NO_STANDBYS, with_standbys
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby, status_of
 from ramet.model.size import Size
@@ -182,7 +183,7 @@ class Drill(Steps):
         services.update_service(tx, work.subject, drilled_at=now, **found)
 
     def _server(self, work: Work[DrillState]) -> Server:
-        """Return the throw-away server: of the smallest size, and without a port."""
+        """Return the throw-away server: of the smallest size, without a port, and without standbys."""
         service = self.tools.service(work.subject)
         smallest = {
             "environment": Environment.DEV,
@@ -190,6 +191,7 @@ class Drill(Steps):
             "port": 0,
             "pooler_port": None,
             "upstream": None,
+            "settings": with_standbys(service.settings, NO_STANDBYS),
         }
         major = work.state.pg_major or service.pg_major
         return server_of(replace(service, id=work.state.drill_id, pg_major=major, archived_as=None, **smallest))

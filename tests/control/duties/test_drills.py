@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from ramet.api.shapes import service_shape
+from ramet.backends.interface.values import Capture, Server, Source
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.drills import record_overdue_drills, submit_due_drill
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.sampling import Sampling
+from ramet.control.high_availability import set_ha
 from ramet.control.plane import Plane
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Unavailable
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
+from ramet.model.high_availability import NO_STANDBYS
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, restore_warning
 from ramet.operations.procedure import Outcome, Procedure, Work
@@ -58,6 +61,22 @@ def test_a_drill_verifies_the_newest_restorable_time_and_leaves_nothing(world: W
     assert before < proven.last_verified_at < datetime.now(UTC)
     assert world.leftovers() == []
     assert service_shape(proven).metadata.last_proven_restore == proven.last_verified_at
+
+
+def test_the_server_of_a_drill_has_no_standbys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.backend.has_standbys = True
+    service = world.create()
+    set_ha(world.plane, world.project.id, service.id, 2)
+    world.worker.run_until_idle()
+    made, capture = list[Server](), world.backend.restore.capture
+
+    def noting(child: Server, source: Source) -> Capture | None:
+        made.append(child)
+        return capture(child, source)
+
+    monkeypatch.setattr(world.backend.restore, "capture", noting)
+    assert drill(world, service).last_verified_at is not None
+    assert [one.standbys for one in made] == [NO_STANDBYS]
 
 
 def test_a_preparation_that_rests_does_not_hold_up_drills(world: World) -> None:
