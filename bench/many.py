@@ -30,7 +30,6 @@ _LOOKS = 5
 # After a table was filled autovacuum writes, for two of its rounds; a parent that was written to is captured again.
 _REST_SECONDS = 45.0
 _PREPARED_WITHIN_SECONDS = 5.0
-# Twenty clients that look more often would measure themselves.
 
 
 def bench_batch(options: Options) -> Report:

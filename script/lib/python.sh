@@ -1,4 +1,4 @@
-# The project's own Python environment, .venv, from requirements.lock. Sourced by script/setup.
+# The project's own Python environment, .venv, from requirements.lock. Sourced by script/setup and docs.
 
 python_environment() {
     local wanted

@@ -1,4 +1,4 @@
-# System packages: PostgreSQL, pgvector, PgBouncer, the tools of two file systems, a clock for tests and a browser. Sourced by script/setup.
+# System packages: PostgreSQL, pgvector, PgBouncer, the tools of two file systems, a clock for tests and a browser. Sourced by script/setup, bench and docs.
 
 newest_server() {  # prints the directory of the newest PostgreSQL server's programs, or nothing
     local candidates=(/usr/lib/postgresql/*/bin/postgres /usr/pgsql-*/bin/postgres)

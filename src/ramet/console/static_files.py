@@ -1,4 +1,4 @@
-"""The style sheet, script and icon, under an address that changes with their content, so that browsers cache them."""
+"""The style sheets, scripts and icon, under an address that changes with their content, so that browsers cache them."""
 
 import hashlib
 from functools import cache

@@ -1,4 +1,4 @@
-"""What `ramet up`, `serve`, `worker` and `down` do with a data directory that they have locked."""
+"""What `ramet up`, `serve` and `worker` do with a data directory that they have locked."""
 
 import logging
 import signal

@@ -1,4 +1,4 @@
-"""SignInLinks that sign in once. This process keeps their digests in memory: a restart invalidates them."""
+"""Links that sign in once. This process keeps their digests in memory: a restart invalidates them."""
 
 import secrets
 import threading

@@ -1,6 +1,6 @@
 """The feed of changes: which services of a project changed. One query serves all open pages of the project.
 
-An event names the services that changed, and pages fetch the context that show them. A page that reconnects sends the
+An event names the services that changed, and pages fetch the parts that show them. A page that reconnects sends the
 version that it shows; when the project has changed since, it fetches everything once, so no change is lost.
 """
 
