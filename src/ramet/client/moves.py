@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ramet.api import schemas
 from ramet.client.connection import Connection, given
 from ramet.client.errors import TimedOut
-from ramet.client.polling import poll
+from ramet.client.polling import poll_end
 from ramet.model.secret import Secret
-from ramet.model.status import OperationStatus
 
 
 class MovesElsewhere(Connection):
@@ -56,11 +56,6 @@ class MovesElsewhere(Connection):
         seen: Callable[[schemas.moves.Move], None] = lambda _: None,
     ) -> schemas.moves.Move:
         """Wait until a move is over, well or not. Raises TimedOut; `seen` gets each response."""
-
-        def over() -> schemas.moves.Move | None:
-            found = self.get_move(service_id, move_id)
-            seen(found)
-            return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
-
+        ask = partial(self.get_move, service_id, move_id)
         message = f"Move {move_id} is not over after {timeout_seconds:g} s"
-        return poll(over, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, "It continues."))
+        return poll_end(ask, timeout_seconds, seen, lambda: TimedOut("WAIT_TIMED_OUT", message, "It continues."))

@@ -5,13 +5,16 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from ramet.api import schemas
 from ramet.client.errors import ApiError, TimedOut
 from ramet.errors import Error, Unavailable
+from ramet.model.status import OperationStatus
 
 _SHORTEST_PAUSE_SECONDS = 0.01
 _LONGEST_PAUSE_SECONDS = 1.0
 _TOLERATED_OUTAGE_SECONDS = 15.0
 _Found = TypeVar("_Found")
+_Begun = TypeVar("_Begun", bound="schemas.moves.Move | schemas.restores.Restore | schemas.upgrades.Upgrade")
 
 
 def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callable[[], TimedOut]) -> _Found:
@@ -39,6 +42,19 @@ def poll(ask: Callable[[], _Found | None], timeout_seconds: float, late: Callabl
             raise late()
         pause = min((now - begun) / 10, _LONGEST_PAUSE_SECONDS, timeout_seconds)
         time.sleep(max(pause - (now - asked), _SHORTEST_PAUSE_SECONDS))
+
+
+def poll_end(
+    ask: Callable[[], _Begun], timeout_seconds: float, seen: Callable[[_Begun], None], late: Callable[[], TimedOut]
+) -> _Begun:
+    """Ask as `poll` does until what was begun has succeeded or failed, and return it; `seen` gets each answer."""
+
+    def over() -> _Begun | None:
+        found = ask()
+        seen(found)
+        return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
+
+    return poll(over, timeout_seconds, late)
 
 
 def _is_passing(error: Error) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ramet.api import schemas
 from ramet.client.connection import Connection, given
 from ramet.client.errors import TimedOut
-from ramet.client.polling import poll
+from ramet.client.polling import poll_end
 from ramet.model.fork import ForkStrategy
-from ramet.model.status import OperationStatus
 
 
 class RestoresInPlace(Connection):
@@ -84,12 +84,7 @@ class RestoresInPlace(Connection):
         seen: Callable[[schemas.restores.Restore], None] = lambda _: None,
     ) -> schemas.restores.Restore:
         """Wait until a restore in place is over, well or not. Raises TimedOut; `seen` gets each response."""
-
-        def over() -> schemas.restores.Restore | None:
-            found = self.get_restore(service_id, restore_id)
-            seen(found)
-            return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
-
+        ask = partial(self.get_restore, service_id, restore_id)
         message = f"Restore {restore_id} is not over after {timeout_seconds:g} s"
         remedy = "See the operations of the service."
-        return poll(over, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, remedy))
+        return poll_end(ask, timeout_seconds, seen, lambda: TimedOut("WAIT_TIMED_OUT", message, remedy))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ramet.api import schemas
 from ramet.client.connection import Connection
 from ramet.client.errors import TimedOut
-from ramet.client.polling import poll
-from ramet.model.status import OperationStatus
+from ramet.client.polling import poll_end
 
 
 class MajorUpgrades(Connection):
@@ -43,11 +43,6 @@ class MajorUpgrades(Connection):
         seen: Callable[[schemas.upgrades.Upgrade], None] = lambda _: None,
     ) -> schemas.upgrades.Upgrade:
         """Wait until an upgrade is over, well or not. Raises TimedOut; `seen` gets each response."""
-
-        def over() -> schemas.upgrades.Upgrade | None:
-            found = self.get_upgrade(service_id, upgrade_id)
-            seen(found)
-            return found if found.status in (OperationStatus.SUCCEEDED, OperationStatus.FAILED) else None
-
+        ask = partial(self.get_upgrade, service_id, upgrade_id)
         message = f"Upgrade {upgrade_id} is not over after {timeout_seconds:g} s"
-        return poll(over, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, "It continues."))
+        return poll_end(ask, timeout_seconds, seen, lambda: TimedOut("WAIT_TIMED_OUT", message, "It continues."))

@@ -1,7 +1,7 @@
 """`ramet service move` and `ramet service moves`: a service goes to another Ramet, and how that went."""
 
 import os
-import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,8 +13,8 @@ from ramet.cli.connection import connection_string
 from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import FILE, output_option, service_command
-from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
-from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
+from ramet.cli.ui.output import print_pairs, print_result, print_rows
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.credentials import read_authority, read_credentials
 from ramet.cli.user_files.passwords import find_password, save_password
 from ramet.client import Client
@@ -23,7 +23,6 @@ from ramet.model.secret import Secret
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import rfc3339
 
-_FAILED = 1
 _PUBLIC_KEY, _SECRET_KEY = "RAMET_TARGET_PUBLIC_KEY", "RAMET_TARGET_SECRET_KEY"
 _UNDER_WAY = (OperationStatus.RUNNING, OperationStatus.UNDOING)
 
@@ -54,7 +53,7 @@ def move(
     confirmation: Confirmation,
     waiting: Waiting,
     output: str,
-) -> None:
+) -> int:
     """Move a service to another Ramet, with its data, roles and passwords.
 
     A copy there follows the service, which serves until the copy is close behind. Then it is stopped, the copy
@@ -81,12 +80,12 @@ def move(
         name=name,
         confirm=service.name,
     )
-    found = _follow(client, service, begun, waiting)
+    wait = partial(client.wait_moved, begun.service_id, begun.move_id)
+    found = waiting.to_end(begun, "The move", f"ramet service moves {service.service_id}", wait)
     print_result(found, output, lambda: print_pairs(move_pairs(found)))
     if found.endpoint is not None and (password := find_password(service.endpoint)) is not None:
         save_password(found.endpoint, password)
-    if found.status is OperationStatus.FAILED:
-        sys.exit(_FAILED)
+    return 1 if found.status is OperationStatus.FAILED else 0
 
 
 @service_command("moves")
@@ -167,11 +166,3 @@ def _key(file: Path | None) -> tuple[str, Secret, str]:
             "Set them, or give --to-credentials FILE.",
         )
     return public_key, Secret(secret_key), ""
-
-
-def _follow(client: Client, service: Service, begun: Move, waiting: Waiting) -> Move:
-    """Wait for the end of a move unless that is not wanted, and return what is known of it."""
-    if waiting.seconds is None:
-        return begun
-    with continuing("The move", f"ramet service moves {service.service_id}"):
-        return client.wait_moved(begun.service_id, begun.move_id, waiting.seconds, NewSteps())

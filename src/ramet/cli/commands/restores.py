@@ -1,7 +1,7 @@
 """`ramet service restore`, `reset`, `checkpoint`, `rewind` and `restores`: other data at the same endpoint."""
 
-import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -13,14 +13,13 @@ from ramet.cli.ui.confirmation import Confirmation, confirmation_options
 from ramet.cli.ui.durations import absolute_time, shown_duration
 from ramet.cli.ui.exit_codes import in_own_words
 from ramet.cli.ui.options import find_service, output_option, service_command
-from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows
+from ramet.cli.ui.output import print_pairs, print_result, print_rows
 from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import rfc3339
 
-_FAILED = 1
 _REPLACE, _UNCHANGED = "Replace the data of", "Nothing was changed."
 _keep = click.option("--keep-previous", is_flag=True, help="Keep the state before as a paused service.")
 
@@ -44,7 +43,7 @@ def restore(
     confirmation: Confirmation,
     waiting: Waiting,
     output: str,
-) -> None:
+) -> int:
     """Restore a service in place: give it earlier data, or that of another service, at its own endpoint.
 
     The data is prepared beside the service, which serves until it is exchanged in a short stop. Passwords stay. The
@@ -69,7 +68,7 @@ def restore(
         keep_previous=not discard_previous,
         confirm=service.name,
     )
-    _follow(client, begun, waiting, output)
+    return _follow(client, begun, waiting, output)
 
 
 @service_command("reset")
@@ -89,7 +88,7 @@ def reset(
     confirmation: Confirmation,
     waiting: Waiting,
     output: str,
-) -> None:
+) -> int:
     """Reset a fork: make it a fresh copy of its parent, with its own id, endpoint and passwords.
 
     Its own forks are not affected.
@@ -106,7 +105,7 @@ def reset(
     if to_time is not None:
         strategy, fields["target_time"] = ForkStrategy.PITR, absolute_time(to_time, datetime.now(UTC))
     confirmation.ask(service, _REPLACE, _UNCHANGED, _as_of(fields.get("target_time")))
-    _follow(client, client.reset_service(service.service_id, strategy, **fields), waiting, output)
+    return _follow(client, client.reset_service(service.service_id, strategy, **fields), waiting, output)
 
 
 @service_command("checkpoint")
@@ -140,7 +139,7 @@ def rewind(
     confirmation: Confirmation,
     waiting: Waiting,
     output: str,
-) -> None:
+) -> int:
     """Rewind a service to a checkpoint, at its own endpoint.
 
     What was committed since then stays in its restore window.
@@ -151,7 +150,7 @@ def rewind(
     """
     confirmation.ask(service, _REPLACE, _UNCHANGED)
     begun = client.rewind_service(service.service_id, name, keep_previous=keep_previous, confirm=service.name)
-    _follow(client, begun, waiting, output)
+    return _follow(client, begun, waiting, output)
 
 
 @service_command("restores")
@@ -173,15 +172,12 @@ def _as_of(target_time: str | None) -> str:
     return "" if target_time is None else f"It gets the data as of {target_time}."
 
 
-def _follow(client: Client, begun: Restore, waiting: Waiting, output: str) -> None:
-    """Wait for the end of a restore unless that is not wanted, and print what is known of it."""
-    found = begun
-    if waiting.seconds is not None:
-        with continuing(f"The {begun.verb}", f"ramet service restores {begun.service_id}"):
-            found = client.wait_restored(begun.service_id, begun.restore_id, waiting.seconds, NewSteps())
+def _follow(client: Client, begun: Restore, waiting: Waiting, output: str) -> int:
+    """Wait for the end of a restore unless that is not wanted, and print what is known of it. Return the exit code."""
+    wait = partial(client.wait_restored, begun.service_id, begun.restore_id)
+    found = waiting.to_end(begun, f"The {begun.verb}", f"ramet service restores {begun.service_id}", wait)
     print_result(found, output, lambda: print_pairs(restore_pairs(found)))
-    if found.status is OperationStatus.FAILED:
-        sys.exit(_FAILED)
+    return 1 if found.status is OperationStatus.FAILED else 0
 
 
 def restore_pairs(found: Restore) -> list[tuple[str, str | Text]]:

@@ -1,6 +1,6 @@
 """`ramet service upgrade` and `ramet service upgrades`: another major version of PostgreSQL, and how it went."""
 
-import sys
+from functools import partial
 
 import click
 from rich.text import Text
@@ -10,16 +10,15 @@ from ramet.api.schemas.upgrades import PlanComparison, Upgrade
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.durations import shown_duration
 from ramet.cli.ui.options import output_option, password_option, service_command
-from ramet.cli.ui.output import NewSteps, print_pairs, print_result, print_rows, say
+from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.cli.ui.secrets import show_unsaved, shown_if_unsaved
-from ramet.cli.ui.waiting import Waiting, continuing, outcome_options
+from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import rfc3339
 
 _SHOWN_PLANS = 10
-_FAILED = 1
 
 
 @service_command("upgrade")
@@ -37,7 +36,7 @@ def upgrade(
     no_save_password: bool,
     waiting: Waiting,
     output: str,
-) -> None:
+) -> int:
     """Upgrade a service to another major version of PostgreSQL, after that was tried on a fork of it.
 
     The fork is upgraded with pg_upgrade. The rows of all tables, and the plans of the statements that take the most
@@ -54,10 +53,11 @@ def upgrade(
     """
     begun = client.upgrade_service(service.service_id, to_version, trial=is_trial, keep_fork=keep_fork)
     _save_password(client, begun, shown=no_save_password)
-    found = _follow(client, begun, waiting)
+    command = f"ramet service upgrades {begun.service_id} --id {begun.upgrade_id}"
+    wait = partial(client.wait_upgraded, begun.service_id, begun.upgrade_id)
+    found = waiting.to_end(begun, "The upgrade", command, wait)
     print_result(found, output, lambda: print_pairs(upgrade_pairs(found)))
-    if found.status is OperationStatus.FAILED or found.row_differences:
-        sys.exit(_FAILED)
+    return 1 if found.status is OperationStatus.FAILED or found.row_differences else 0
 
 
 @service_command("upgrades")
@@ -150,10 +150,3 @@ def _save_password(client: Client, begun: Upgrade, *, shown: bool) -> None:
         fork = client.get_service(begun.upgrade_id)
         save_password(fork.endpoint, begun.initial_password)
     say(f"The password of {fork.name}, {connection_string(fork.endpoint)}, is saved in {passwords_path()}.")
-
-
-def _follow(client: Client, begun: Upgrade, waiting: Waiting) -> Upgrade:
-    if waiting.seconds is None:
-        return begun
-    with continuing("The upgrade", f"ramet service upgrades {begun.service_id} --id {begun.upgrade_id}"):
-        return client.wait_upgraded(begun.service_id, begun.upgrade_id, waiting.seconds, NewSteps())

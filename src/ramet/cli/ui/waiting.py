@@ -13,7 +13,7 @@ import click
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration, shown_duration
 from ramet.cli.ui.options import output_option
-from ramet.cli.ui.output import plain_console, say
+from ramet.cli.ui.output import NewSteps, plain_console, say
 
 Result = TypeVar("Result")
 Seen = Callable[[Service], None]
@@ -41,6 +41,13 @@ class Waiting:
             found = wait(subject, self.seconds, seen)
         say(f"{done} after {self._elapsed()}.", "green")
         return found
+
+    def to_end(self, begun: Result, doing: str, command: str, wait: Callable[[float, NewSteps], Result]) -> Result:
+        """Return what was begun as it ended, or as it is without a wait; raises click.Abort as `follow` does."""
+        if self.seconds is None:
+            return begun
+        with continuing(doing, command):
+            return wait(self.seconds, NewSteps())
 
     @contextmanager
     def _showing(self, doing: str, detail: Callable[[], str]) -> Iterator[Seen]:
