@@ -19,6 +19,7 @@ from ramet.console.views.forms import (
     sizes,
     span_of,
     split_size,
+    whole_number,
 )
 from ramet.console.views.life_spans import KEPT, kept_fields
 from ramet.console.views.restore_window import restore_view
@@ -35,7 +36,6 @@ from ramet.model.names import fork_name
 from ramet.model.service import Service
 from ramet.warm_forks.claims import fork_services
 
-_DIGITS = 3
 _ASKED = ("strategy", "snapshot_id", "target_time", "name", "size", "environment", "count", *KEPT)
 
 
@@ -92,10 +92,11 @@ def _uri(accepted: Accepted, *, tls: bool) -> str | None:
 
 
 def _count(values: Mapping[str, str]) -> int:
-    text = values.get("count") or "1"
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and 1 <= int(text) <= MOST_AT_ONCE):
-        raise InvalidField("count", f"Enter a whole number from 1 to {MOST_AT_ONCE}")
-    return int(text)
+    message = f"Enter a whole number from 1 to {MOST_AT_ONCE}"
+    count = whole_number(values, "count", 3, message) if values.get("count") else 1
+    if not 1 <= count <= MOST_AT_ONCE:
+        raise InvalidField("count", message)
+    return count
 
 
 @read("/services/{service_id:str}/report", operation="getForkReport", sync_to_thread=True)

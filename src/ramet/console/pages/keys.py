@@ -9,7 +9,7 @@ from litestar.params import FromPath
 from ramet.console.context import CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
-from ramet.console.views.forms import Form, InvalidField, refused
+from ramet.console.views.forms import Form, InvalidField, refused, whole_number
 from ramet.control.quotas import project_use
 from ramet.control.services import list_services
 from ramet.errors import Error
@@ -141,9 +141,4 @@ def _limits(values: Mapping[str, str]) -> KeyLimits:
 
 
 def _number(values: Mapping[str, str], name: str) -> int | None:
-    text = values.get(name, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise InvalidField(name, "Enter a whole number")
-    return int(text)
+    return whole_number(values, name, 6) if values.get(name) else None

@@ -6,7 +6,7 @@ from litestar.params import FromPath
 from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
-from ramet.console.views.forms import Form, InvalidField, refused
+from ramet.console.views.forms import Form, InvalidField, refused, whole_number
 from ramet.control import logins
 from ramet.control.services import get_service
 from ramet.endpoints import connection_uri
@@ -26,16 +26,15 @@ def logins_page(session: SignedIn, service_id: ServiceId) -> Response[str]:
 def create_login(session: SignedIn, service_id: ServiceId, fields: Fields) -> Response[str]:
     """Make a login of the key, and show its password this once."""
     try:
-        hours = fields.get("hours", "")
-        if not (hours.isascii() and hours.isdigit() and 0 < int(hours[:3]) <= MOST_SECONDS // _HOUR and len(hours) < 3):
-            raise InvalidField("hours", f"Enter a whole number from 1 to {MOST_SECONDS // _HOUR}")
+        message = f"Enter a whole number from 1 to {MOST_SECONDS // _HOUR}"
+        hours = whole_number(fields, "hours", 2, message)
+        if not 0 < hours <= MOST_SECONDS // _HOUR:
+            raise InvalidField("hours", message)
         read_only = fields.get("read_only") == "yes"
-        made = logins.create_login(
-            session.plane, session.project_id, service_id, int(hours) * _HOUR, read_only=read_only
-        )
+        made = logins.create_login(session.plane, session.project_id, service_id, hours * _HOUR, read_only=read_only)
     except Error as error:
         return _page(session, service_id, refused(fields, error), status_code=form_status(error))
-    return _page(session, service_id, Form({"hours": hours}), made=made)
+    return _page(session, service_id, Form({"hours": fields["hours"]}), made=made)
 
 
 @post(

@@ -1,7 +1,7 @@
 """The change of how many forks of a service are kept ready."""
 
 from ramet.console.pages.change_form import Change, Values
-from ramet.console.views.forms import InvalidField
+from ramet.console.views.forms import whole_number
 from ramet.control.plane import Plane
 from ramet.model.service import Service
 from ramet.model.warm_forks import DEFAULT_AGE_SECONDS, pool_of
@@ -25,14 +25,7 @@ def _keep(plane: Plane, project_id: str, service_id: str, size: int | None, max_
 
 
 def _size(values: Values) -> int | None:
-    return _number(values, "warm_size") if values.get("warm_size", "").strip() else None
-
-
-def _number(values: Values, name: str) -> int:
-    text = values.get(name, "").strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise InvalidField(name, "Enter a whole number")
-    return int(text)
+    return whole_number(values, "warm_size", _DIGITS) if values.get("warm_size") else None
 
 
 WARM_FORKS: Change[Service] = Change(
@@ -42,7 +35,7 @@ WARM_FORKS: Change[Service] = Change(
     "Forks of the newest state run in advance, so that a fork is READY at once. They take memory as any fork does, and"
     " give way to other servers when the host is full.",
     _keep,
-    lambda values: (_size(values), _number(values, "warm_age")),
+    lambda values: (_size(values), whole_number(values, "warm_age", _DIGITS)),
     fields=("warm_forks",),
     done="The warm forks have been saved.",
 )

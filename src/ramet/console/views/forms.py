@@ -156,11 +156,7 @@ def wal_level_of_form(values: Mapping[str, str]) -> WalLevel:
 
 def standbys_of_form(values: Mapping[str, str]) -> tuple[int, int]:
     """Return how many replicas are wanted, and how many of them synchronous. Raises Invalid."""
-    for name in ("replicas", "synchronous"):
-        text = values.get(name, "")
-        if not (text.isascii() and text.isdigit() and len(text) < 3):
-            raise InvalidField(name, "Enter a whole number")
-    return int(values["replicas"]), int(values["synchronous"])
+    return whole_number(values, "replicas", 2), whole_number(values, "synchronous", 2)
 
 
 def wanted_major(values: Mapping[str, str]) -> int | None:
@@ -170,10 +166,15 @@ def wanted_major(values: Mapping[str, str]) -> int | None:
 
 def major_of(values: Mapping[str, str]) -> int:
     """Return the chosen major version of PostgreSQL. Raises Invalid."""
-    version = values.get("version", "")
-    if not (version.isascii() and version.isdigit() and len(version) < 4):
-        raise InvalidField("version", "Choose a version")
-    return int(version)
+    return whole_number(values, "version", 3, "Choose a version")
+
+
+def whole_number(values: Mapping[str, str], name: str, digits: int, message: str = "Enter a whole number") -> int:
+    """Return the whole number in a field, which has at most so many digits. Raises Invalid with the message."""
+    text = values.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= digits):
+        raise InvalidField(name, message)
+    return int(text)
 
 
 def span_of(text: str) -> int | None:
