@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from ramet.endpoints import address
+from ramet.errors import Error, TooLarge, Unavailable
 
 _CHUNK = 64 * 1024
 _LOOPBACK = "127.0.0.1"
@@ -39,6 +40,10 @@ class Relay:
     def address(self) -> tuple[str, int]:
         """Where it listens."""
         return _LOOPBACK, self._listener.getsockname()[1]
+
+    def reason(self, error: Exception) -> str:
+        """Return why libpq got no connection, without what precedes it: the address of the relay."""
+        return self.problem or str(error).strip().rpartition("failed: ")[2]
 
     def __enter__(self) -> "Relay":
         self._timer.start()
@@ -91,6 +96,21 @@ class Relay:
                     self._end("size")
                 client.sendall(data)
         _shut(client)
+
+
+def beyond_limits(relay: Relay, most_bytes: int, seconds: float, *, may_have_run: bool) -> Error | None:
+    """Return what to say of a session that its relay has ended; None when it has not."""
+    unknown = " It may have been carried out: look first." if may_have_run else ""
+    if relay.ended_by == "size":
+        return TooLarge(
+            "RESULT_TOO_LARGE",
+            f"The result is larger than {most_bytes // 1024**2} MiB",
+            f"Select fewer rows or columns, or only the beginning of values: left(column, 1000).{unknown}",
+        )
+    if relay.ended_by == "time":
+        wrong = f"The statement did not end within {seconds:g} seconds, nor when it was cancelled"
+        return Unavailable("STATEMENT_ABANDONED", wrong, f"Its session was closed.{unknown}")
+    return None
 
 
 def _pass(source: socket.socket, sink: socket.socket) -> None:

@@ -11,10 +11,10 @@ from psycopg.abc import AdaptContext
 from ramet.control.plane import Plane
 from ramet.control.slots import Slots
 from ramet.endpoints import ADMIN, ssl_mode
-from ramet.errors import Error, Exhausted, NotFound, TooLarge, Unavailable
+from ramet.errors import Error, Exhausted, NotFound, Unavailable
 from ramet.model.service import Service
 from ramet.workbench.logins import KeptLogins
-from ramet.workbench.relay import Relay
+from ramet.workbench.relay import Relay, beyond_limits
 
 MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
@@ -82,7 +82,6 @@ class Workbench:
         self, place: Place, limits: Limits, *, writes: bool, context: AdaptContext | None
     ) -> Iterator[psycopg.Connection]:
         service = place.service
-        unknown = " It may have been carried out: look first." if writes else ""
         relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
         try:
             with self.logins.in_use(place.plane, service, writes=writes), relay, ExitStack() as stack:
@@ -90,16 +89,10 @@ class Workbench:
                 stack.push(lambda kind, *_: session.close() if kind else None)  # a rollback may have to wait
                 yield session
         except (psycopg.Error, Error) as error:
-            if relay.ended_by == "size":
-                raise TooLarge(
-                    "RESULT_TOO_LARGE",
-                    f"The result is larger than {limits.most_bytes // 1024**2} MiB",
-                    f"Select fewer rows or columns, or only the beginning of values: left(column, 1000).{unknown}",
-                ) from error
-            if relay.ended_by == "time":
-                wrong = f"The statement did not end within {limits.seconds} seconds, nor when it was cancelled"
-                raise Unavailable("STATEMENT_ABANDONED", wrong, f"Its session was closed.{unknown}") from error
-            raise
+            beyond = beyond_limits(relay, limits.most_bytes, limits.seconds, may_have_run=writes)
+            if beyond is None:
+                raise
+            raise beyond from error
 
     def _open(
         self, place: Place, relay: Relay, limits: Limits, *, writes: bool, context: AdaptContext | None
@@ -116,8 +109,7 @@ class Workbench:
             self.logins.forget(place.plane, place.service, writes=writes)
             return self._connect(place, relay, options, writes=writes, context=context)
         except psycopg.Error as error:
-            # What precedes it is the address of the relay.
-            said = relay.problem or str(error).strip().rpartition("failed: ")[2]
+            said = relay.reason(error)
             if error.sqlstate == _NO_DATABASE or _NO_DATABASE_TEXT.fullmatch(said):
                 raise NoDatabase(place.service, place.database) from error
             wrong = f"{place.service.name} accepts no session in {place.database[:64]!r}: {said}"

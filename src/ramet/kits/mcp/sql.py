@@ -10,16 +10,16 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from ramet.api.schemas.services import Service
-from ramet.errors import Error, Failed, TooLarge, Unavailable
+from ramet.errors import Error, Failed
 from ramet.kits.mcp.callers import Caller
 from ramet.kits.mcp.space import Space
-from ramet.workbench.relay import Relay
+from ramet.workbench.relay import Relay, beyond_limits
 from ramet.workbench.remedies import remedy_for
 from ramet.workbench.statements import PREPARED, Complaint, StatementRefused, prepared_columns, without_prepared
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
-_MOST_MIB = 16
+_MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
 _TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
 _TO_WRITE = "Queries are read-only by default. Fork the service, and use execute in the fork."
@@ -34,21 +34,21 @@ def open_session(caller: Caller, service: Service, seconds: float, *, read_only:
     when it has read too much, or is not over half a minute after `seconds`.
     """
     endpoint = service.endpoint
-    relay = Relay(endpoint.host, endpoint.port, _MOST_MIB * 1024**2, seconds + _GRACE_SECONDS)
+    relay = Relay(endpoint.host, endpoint.port, _MOST_BYTES, seconds + _GRACE_SECONDS)
     try:
         with relay, closing(_begun(caller, service, relay, seconds, read_only=read_only)) as session:
             yield session
     except psycopg.Error as error:
-        raise _beyond_limits(relay, seconds, read_only=read_only) or _refusal(error) from error
+        beyond = beyond_limits(relay, _MOST_BYTES, seconds, may_have_run=not read_only)
+        raise beyond or _refusal(error) from error
 
 
 def _begun(caller: Caller, service: Service, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
     try:
         return _connect(caller, service, relay, seconds, read_only=read_only)
     except psycopg.Error as error:
-        # What precedes it is the address of the relay.
-        said = relay.problem or str(error).strip().rpartition("failed: ")[2]
-        raise Failed("NO_SESSION", f"{service.name} accepts no session: {said}", "Wait for it to be READY.") from error
+        wrong = f"{service.name} accepts no session: {relay.reason(error)}"
+        raise Failed("NO_SESSION", wrong, "Wait for it to be READY.") from error
 
 
 def run_statement(session: psycopg.Connection, statement: str, most_rows: int) -> dict[str, Any]:
@@ -117,21 +117,6 @@ def _shown(value: object) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-
-
-def _beyond_limits(relay: Relay, seconds: float, *, read_only: bool) -> Error | None:
-    """Return what to say of a session that its relay has ended; None when it has not."""
-    unknown = "" if read_only else " It may have been carried out: look first."
-    if relay.ended_by == "size":
-        return TooLarge(
-            "RESULT_TOO_LARGE",
-            f"The result is larger than {_MOST_MIB} MiB",
-            f"Select fewer rows or columns, or only the beginning of values: left(column, 1000).{unknown}",
-        )
-    if relay.ended_by == "time":
-        wrong = f"The statement did not end within {seconds:g} seconds, nor when it was cancelled"
-        return Unavailable("STATEMENT_ABANDONED", wrong, f"Its session was closed.{unknown}")
-    return None
 
 
 def _refusal(error: psycopg.Error) -> Error:
