@@ -12,9 +12,9 @@ import msgspec
 from msgspec import UNSET
 
 from ramet.api.schemas.keys import Key, KeyWithSecret
-from ramet.cli.commands.projects import LimitOrNone, address_of, existing_projects, project_id_of
+from ramet.cli.commands.projects import address_of, existing_projects, project_id_of
 from ramet.cli.ui.durations import Duration, local_time, shown_duration
-from ramet.cli.ui.options import FILE, data_option, find_service, open_client, output_option
+from ramet.cli.ui.options import FILE, LimitOrNone, data_option, find_service, open_client, output_option
 from ramet.cli.ui.output import print_data, print_pairs, print_result, print_rows, say
 from ramet.cli.ui.secrets import shown_if_unsaved
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, Credentials, write_credentials

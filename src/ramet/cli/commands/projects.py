@@ -12,7 +12,7 @@ from ramet.acting import acting, on_host
 from ramet.cli.host import instance
 from ramet.cli.host.data_dir import existing_data_dir
 from ramet.cli.ui.durations import Duration, local_time
-from ramet.cli.ui.options import data_option, find_named, output_option
+from ramet.cli.ui.options import LimitOrNone, data_option, find_named, output_option
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.configured import open_store
 from ramet.control.plane import utc_now
@@ -24,21 +24,6 @@ from ramet.redaction import shown_fields
 from ramet.settings import load_settings
 
 _UNSAID = ("output", "data_dir", "credentials_file")
-
-
-class LimitOrNone(click.ParamType[int | UnsetType | None]):
-    """A value of another type, or the word 'none'."""
-
-    def __init__(self, inner: click.ParamType[Any]) -> None:
-        self.inner, self.name = inner, inner.name
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | UnsetType | None:
-        """Return the value, None for no limit, UNSET where nothing was given."""
-        if value is UNSET:
-            return UNSET
-        return None if value == "none" else round(self.inner.convert(value, param, ctx))
 
 
 @click.group("project")

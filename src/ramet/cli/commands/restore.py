@@ -1,6 +1,6 @@
 """`ramet service window`, `snapshots` and `snapshot`: what a service can be restored to."""
 
-from typing import Any
+from functools import partial
 
 import click
 from msgspec import UNSET, UnsetType
@@ -9,40 +9,26 @@ from rich.text import Text
 from ramet.api.schemas.restore import ArchiveWindow, RestoreWindow, Snapshot
 from ramet.api.schemas.services import Service
 from ramet.cli.ui.durations import Duration
-from ramet.cli.ui.options import output_option, service_command
+from ramet.cli.ui.options import LimitOrNone, output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
 from ramet.model.timestamps import rfc3339
 
 _MIB = 1024**2
-
-
-class _Setting(click.ParamType[int | UnsetType | None]):
-    """A value of another type, or the word 'default', which becomes None."""
-
-    def __init__(self, inner: click.ParamType[Any], unit: int = 1) -> None:
-        self.inner, self.unit, self.name = inner, unit, inner.name
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | UnsetType | None:
-        """Return the value in the interface's unit, None for the default, UNSET where nothing was given."""
-        if value is UNSET:
-            return UNSET
-        return None if value == "default" else int(self.inner.convert(value, param, ctx) * self.unit)
+_setting = partial(LimitOrNone, word="default")
 
 
 @service_command("window")
-@click.option("--days", type=_Setting(click.INT), default=UNSET, help="Set the length of the restore window in days.")
+@click.option("--days", type=_setting(click.INT), default=UNSET, help="Set the length of the restore window in days.")
 @click.option(
     "--snapshot-every",
-    type=_Setting(Duration()),
+    type=_setting(Duration()),
     default=UNSET,
     help="Set the time after which the next snapshot is taken, such as 5m.",
 )
 @click.option(
     "--snapshot-wal",
-    type=_Setting(click.INT, _MIB),
+    type=_setting(click.INT, unit=_MIB),
     default=UNSET,
     help="Set the MiB of WAL after which the next snapshot is taken.",
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+from msgspec import UNSET, UnsetType
 
 from ramet.api.schemas.services import Service
 from ramet.cli.user_files.credentials import CREDENTIALS_VARIABLE, find_credentials
@@ -86,6 +87,21 @@ data_option = click.option(
 password_option = click.option(
     "--no-save-password", is_flag=True, help="Print the password instead of saving it for 'ramet db connect'."
 )
+
+
+class LimitOrNone(click.ParamType[int | UnsetType | None]):
+    """A number of another type in some unit, or a word that means None; UNSET where nothing was given."""
+
+    def __init__(self, inner: click.ParamType[Any], word: str = "none", unit: int = 1) -> None:
+        self.inner, self.word, self.unit, self.name = inner, word, unit, inner.name
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | UnsetType | None:
+        """Return the number in the interface's unit, None for the word, UNSET as it is."""
+        if value is UNSET:
+            return UNSET
+        return None if value == self.word else round(self.inner.convert(value, param, ctx) * self.unit)
 
 
 def named_output(output: str) -> str:
