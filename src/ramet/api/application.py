@@ -29,7 +29,7 @@ from ramet.api.routes.account import (
     logout,
     track_event,
 )
-from ramet.api.routes.archive import archive_router, deleted_router
+from ramet.api.routes.archive import archive_router
 from ramet.api.routes.audit import audit_router
 from ramet.api.routes.events import events_router
 from ramet.api.routes.following import following_router
@@ -79,7 +79,6 @@ RESOURCES: Sequence[ControllerRouterHandler] = (
     restore_router,
     restores_router,
     archive_router,
-    deleted_router,
     poolers_router,
     replicas_router,
     replication_router,

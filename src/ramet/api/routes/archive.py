@@ -1,24 +1,26 @@
 """The off-host archive of a service over HTTP."""
 
 import msgspec
-from litestar import Response, Router
+from litestar import Response
 from litestar.params import JSONBody
 from msgspec import UNSET
 
 from ramet.api.parameters import ProjectId
-from ramet.api.responses import PlaneDependency, ServicePath, answer, read, update
+from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, answer, read, router_of, update
 from ramet.api.schemas.archive import Archive, ArchiveSettings, DeletedService
 from ramet.control import archive, archived_forks
 from ramet.control.archive import ArchiveView
 
+_OF_SERVICE = "/services/{service_id:str}/archive"
 
-@read("/archive", operation_id="getArchive", summary="Get the off-host archive of a service")
+
+@read(_OF_SERVICE, operation_id="getArchive", summary="Get the off-host archive of a service")
 def get_archive(at: ServicePath) -> Response[Archive]:
     """Where the service is archived off the host, how far the archive is, and what keeps it from catching up."""
     return answer(_shape(archive.get_archive(*at)))
 
 
-@update("/archive", operation_id="updateArchive", summary="Archive a service off the host, or stop that")
+@update(_OF_SERVICE, operation_id="updateArchive", summary="Archive a service off the host, or stop that")
 def update_archive(at: ServicePath, data: JSONBody[ArchiveSettings]) -> Response[Archive]:
     """Change whether the service is archived. What the archive has stays there until it expires."""
     enabled = None if data.enabled is UNSET else data.enabled
@@ -50,10 +52,4 @@ def _shape(view: ArchiveView) -> Archive:
     return msgspec.convert(view, Archive, from_attributes=True)
 
 
-archive_router = Router(
-    "/projects/{project_id:str}/services/{service_id:str}",
-    route_handlers=[get_archive, update_archive],
-    tags=["Archive"],
-)
-
-deleted_router = Router("/projects/{project_id:str}", route_handlers=[list_deleted_services], tags=["Archive"])
+archive_router = router_of(__name__, "Archive", OF_PROJECT)

@@ -2,12 +2,23 @@
 
 from typing import Annotated
 
-from litestar import Response, delete, post
+from litestar import Response
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 
 from ramet.api.parameters import Cursor, Limit, ProjectId
-from ramet.api.responses import OF_PROJECT, PlaneDependency, answer, change, empty, read_in_thread, router_of, update
+from ramet.api.responses import (
+    OF_PROJECT,
+    PlaneDependency,
+    answer,
+    change,
+    create,
+    empty,
+    read_in_thread,
+    remove,
+    router_of,
+    update,
+)
 from ramet.api.schemas.events import (
     Deliveries,
     Delivery,
@@ -43,7 +54,7 @@ def list_webhooks(plane: PlaneDependency, project_id: ProjectId) -> Response[lis
     return answer([_shape(each) for each in webhooks.list_webhooks(plane, project_id)])
 
 
-@post("/webhooks", sync_to_thread=True, status_code=201, operation_id="createWebhook", summary="Create a webhook")
+@create("/webhooks", operation_id="createWebhook", summary="Create a webhook")
 def create_webhook(plane: PlaneDependency, project_id: ProjectId, data: JSONBody[WebhookCreate]) -> Response[Webhook]:
     """Deliver events of the project to a URL from now on. Keep the secret of the response: it verifies signatures."""
     made = webhooks.create_webhook(plane, project_id, data.url, data.types or (), data.description or "")
@@ -73,13 +84,7 @@ def update_webhook(
     return answer(_shape(changed))
 
 
-@delete(
-    "/webhooks/{webhook_id:str}",
-    sync_to_thread=True,
-    status_code=204,
-    operation_id="deleteWebhook",
-    summary="Delete a webhook",
-)
+@remove("/webhooks/{webhook_id:str}", operation_id="deleteWebhook", summary="Delete a webhook")
 def delete_webhook(plane: PlaneDependency, project_id: ProjectId, webhook_id: WebhookId) -> Response[None]:
     """Deliver nothing more to the webhook, and forget its deliveries."""
     webhooks.delete_webhook(plane, project_id, webhook_id)
