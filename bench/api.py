@@ -96,12 +96,16 @@ class Api:
     def snapshot(self, service_id: str) -> datetime:
         """Take a snapshot, and return its time when it is there."""
         made = self.call("POST", f"/{service_id}/snapshots", {})
+        return datetime.fromisoformat(self.await_snapshot(service_id, made["id"])["time"])
+
+    def await_snapshot(self, service_id: str, snapshot_id: str) -> Any:
+        """Wait until a snapshot is there, and return it."""
 
         def taken() -> Any:
-            found = [one for one in self.call("GET", f"/{service_id}/snapshots") if one["id"] == made["id"]]
+            found = [one for one in self.call("GET", f"/{service_id}/snapshots") if one["id"] == snapshot_id]
             return found and found[0]["status"] == "AVAILABLE" and found[0]
 
-        return datetime.fromisoformat(_await(taken, "a snapshot", 0.01)["time"])
+        return _await(taken, "a snapshot", 0.01)
 
     def timed(self, path: str, body: object) -> Timed:
         """Send a request that makes a service, and return when that has answered a query."""

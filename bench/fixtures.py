@@ -35,8 +35,7 @@ _QUERY = "SELECT count(*) FROM pgbench_branches"
 def bench_fixture(options: Options) -> Report:
     """A fork for a test, a database in a fork for a test, and what the peer needs for the same data."""
     report = Report("fixture")
-    driver = options.drivers[:1] or ("auto",)
-    with instance(options.data, *driver) as running, running.client() as client, bare() as means:
+    with instance(options.data, *options.drivers[:1]) as running, running.client() as client, bare() as means:
         for size_mb in options.sizes or (_QUICK_MB if options.quick else _ALL_MB):
             repeats = options.repeats or _REPEATS
             _measure_ramet(report, running, client, means, size_mb, repeats)

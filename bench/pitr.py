@@ -27,7 +27,7 @@ def bench_pitr(options: Options) -> Report:
     """Forks to a target time that is so much WAL after the newest snapshot."""
     report = Report("pitr")
     variables = {"RAMET_SNAPSHOT_SECONDS": "86400", "RAMET_SNAPSHOT_WAL_MBS": "100000"}
-    with instance(options.data, *options.drivers[:1] or ("auto",), **variables) as running, bare() as means:
+    with instance(options.data, *options.drivers[:1], **variables) as running, bare() as means:
         api = running.api()
         parent = api.create("parent")
         fill(means.programs, parent.service, _SIZE_MB)

@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.004
 def bench_rewind(options: Options) -> Report:
     """Rewinds of a fork to its checkpoint, and forks of it as of now and of that checkpoint, in turn."""
     report = Report("rewind")
-    with instance(options.data, *options.drivers[:1] or ("auto",)) as running, bare() as means:
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
         api = running.api()
         for size_mb in options.sizes or (_QUICK_MB if options.quick else _ALL_MB):
             parent = api.create(f"parent-{size_mb}")
@@ -67,11 +67,7 @@ def _measure(running: Instance, api: Api, subject: Timed, repeats: int) -> dict[
 
 def _checkpoint(api: Api, service_id: str) -> str:
     made = api.call("POST", f"/{service_id}/checkpoints", {"name": "bench"})
-    while not any(
-        one["id"] == made["id"] and one["status"] == "AVAILABLE" for one in api.call("GET", f"/{service_id}/snapshots")
-    ):
-        time.sleep(_LOOK_SECONDS)
-    return str(made["id"])
+    return str(api.await_snapshot(service_id, made["id"])["id"])
 
 
 def _rewind(running: Instance, api: Api, subject: Timed) -> dict[str, float]:

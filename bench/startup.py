@@ -34,7 +34,7 @@ _FORK = (*_RAMET, "service", "fork", "--now", "-o", "json")
 def bench_startup(options: Options) -> Report:
     """Commands as a shell runs them, and psql."""
     report = Report("startup")
-    driver = options.drivers[:1] or ("auto",)
+    driver = options.drivers[:1]
     size_mb = (options.sizes or (100 if options.quick else _SIZE_MB,))[0]
     taken: dict[str, list[float]] = {}
     with instance(options.data, *driver, RAMET_AUTOMATIC_WARM_FORKS=str(_WARM)) as running, bare() as means:

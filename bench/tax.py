@@ -63,7 +63,7 @@ def bench_tax(options: Options) -> Report:
     """Transactions of a service and of two bare servers, in turns."""
     report = Report("tax")
     report.notes.append("milliseconds of a thousand transactions, and of CPU time of the server for them")
-    with instance(options.data, *options.drivers[:1] or ("auto",)) as running, bare() as means:
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
         made = running.api().create("shop").service
         twins = (_bare_twin(running, made, replace(means, port=means.port + number)) for number in (0, 1))
         with next(twins) as bare_one, next(twins) as other_bare:

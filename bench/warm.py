@@ -23,9 +23,8 @@ _EMPTY = "empty"
 def bench_warm(options: Options) -> Report:
     """Claims of warm forks that are exactly of now, and of ones that may be older."""
     report = Report("warm")
-    driver = options.drivers[:1] or ("auto",)
     size_mb = (options.sizes or (_SIZE_MB,))[0]
-    with instance(options.data, *driver) as running, bare() as means:
+    with instance(options.data, *options.drivers[:1]) as running, bare() as means:
         api = running.api()
         warm, cold = (api.create(name) for name in ("warm", "cold"))
         for parent in (warm, cold):

@@ -15,7 +15,6 @@ from demo.show import Show
 from demo.stage import DemoFailed, make_home, remove, start
 from demo.workload import Address, Ledger, Pgbench, address_of, load
 from harness.instance import Instance
-from ramet.api.schemas.restore import SnapshotStatus
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.user_files.passwords import passwords_path, save_password
@@ -150,15 +149,11 @@ def _snapshot(demo: Demo, parent: Service, ledger: Ledger) -> tuple[int, datetim
     acknowledged = ledger.acknowledged
     with demo.show.act("Take a snapshot of shop") as act:
         asked = demo.client.take_snapshot(parent.service_id, "demo")
-        deadline = time.monotonic() + 60
-        while True:
-            found = {one.id: one for one in demo.client.list_snapshots(parent.service_id)}.get(asked.id)
-            if found is not None and found.status == SnapshotStatus.AVAILABLE and found.time is not None:
-                act.note = f"of {found.time:%H:%M:%S.%f}"
-                return acknowledged, found.time
-            if time.monotonic() > deadline:
-                raise DemoFailed("the snapshot was not there after a minute")
-            time.sleep(0.01)
+        taken_at = demo.client.wait_snapshot(parent.service_id, asked.id, 60).time
+        if taken_at is None:
+            raise DemoFailed("the snapshot has no time")
+        act.note = f"of {taken_at:%H:%M:%S.%f}"
+    return acknowledged, taken_at
 
 
 def _fork(demo: Demo, parent: Service, strategy: ForkStrategy, name: str, target: datetime | None = None) -> Address:

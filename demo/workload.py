@@ -5,7 +5,6 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -106,7 +105,6 @@ class Ledger:
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self.acknowledged = 0
-        self.acknowledged_at = datetime.now(UTC)
         self._thread = threading.Thread(target=self._append, name="ledger", daemon=True)
         self._thread.start()
 
@@ -134,7 +132,6 @@ class Ledger:
         try:
             while not self._stopping.wait(_PAUSE_SECONDS):
                 self._connection.execute("INSERT INTO ledger (n) VALUES (%s)", (self.acknowledged + 1,))
-                self.acknowledged_at = datetime.now(UTC)
                 self.acknowledged += 1
         except psycopg.Error as error:
             self._failure = error

@@ -1,7 +1,6 @@
 """A whole Ramet in one process over a temporary data directory, for proofs."""
 
 import contextlib
-import os
 import shutil
 import tempfile
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 
+from harness.ports import service_ports
 from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.control import services
@@ -129,7 +129,7 @@ def open_ground(directory: Path | None, snapshot_seconds: float, archive_url: st
     backend = open_backend(root, has_limits=False, archive_url=archive_url)
     store = Store.open(f"sqlite:///{root}/ramet.db")
     worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
-    placement = Placement("local", "localhost", _ports(), plaintext=True)
+    placement = Placement("local", "localhost", service_ports(100), plaintext=True)
     settings = RestoreSettings(snapshot_interval_seconds=int(snapshot_seconds), snapshot_wal_bytes=64 * 1024**2)
     plane = Plane(store, backend, placement, b"prove" * 8, worker.wake, restore=settings)
     schedule = Schedule(store, [Duty("snapshots", 1.0, ScheduledSnapshots(plane).take_due)])
@@ -143,12 +143,6 @@ def open_ground(directory: Path | None, snapshot_seconds: float, archive_url: st
         _remove(backend, root)
         store.close()
         shutil.rmtree(root)
-
-
-def _ports() -> range:
-    """Return ports that proofs in other processes are unlikely to choose from at the same time."""
-    first = 20_000 + os.getpid() % 100 * 100
-    return range(first, first + 100)
 
 
 def _remove(backend: LocalBackend, root: Path) -> None:

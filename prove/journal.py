@@ -18,7 +18,6 @@ class Journal:
     password: str
     acknowledged: list[int] = field(default_factory=list)
     tried: int = 0
-    interruptions: int = 0
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -53,7 +52,6 @@ class Journal:
             try:
                 self._append()
             except psycopg.Error:
-                self.interruptions += 1
                 self._stopping.wait(0.05)
 
     def _append(self) -> None:

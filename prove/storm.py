@@ -40,7 +40,6 @@ class Storm:
     broken: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)
     accepted: dict[str, str] = field(default_factory=dict)
     doomed: set[str] = field(default_factory=set)
     seconds: list[float] = field(default_factory=list)
@@ -144,7 +143,6 @@ def _create_or_fork(storm: Storm, client: httpx.Client, chance: random.Random, p
     if parent is not None and chance.random() < 0.7:
         strategy = chance.choice(["NOW", "NOW", "LAST_SNAPSHOT"])
         verb, path, body = "fork", f"/services/{parent}/forkService", {"name": name, "fork_strategy": strategy}
-    storm.asked[name] += 1
     for _ in range(2 if chance.random() < 0.2 else 1):
         answer = client.post(path, json=body, headers={"Idempotency-Key": name})
         storm.note(verb, answer)
