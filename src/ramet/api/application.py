@@ -108,12 +108,12 @@ def create_app(
     projects: Projects,
     *,
     version: str,
+    event_feed: EventFeed,
     beside: Sequence[ControllerRouterHandler] = (),
     refuse_beside: Refusal | None = None,
     observers: Sequence[Observer] = (),
     lifespan: Sequence[Lifespan] = (),
     trusted_proxies: Sequence[Network] = (),
-    event_feed: EventFeed | None = None,
     waits: Waits | None = None,
 ) -> Litestar:
     """Return the ASGI application over these verbs; `version` is what its openapi.json says.
@@ -123,7 +123,7 @@ def create_app(
     behind one of the `trusted_proxies` is the one that the proxy names. Streams of events end when the `event_feed` is
     closed, and requests wait no longer when `waits` is.
     """
-    feed, waiting = event_feed or EventFeed(plane.store), waits or Waits(plane)
+    waiting = waits or Waits(plane)
     listing = Listing(listed_service)
     interface = Router(
         BASE_PATH,
@@ -137,7 +137,7 @@ def create_app(
         dependencies={
             "plane": Provide(lambda: plane, use_cache=True, sync_to_thread=False),
             "projects": Provide(lambda: projects, use_cache=True, sync_to_thread=False),
-            "event_feed": Provide(lambda: feed, use_cache=True, sync_to_thread=False),
+            "event_feed": Provide(lambda: event_feed, use_cache=True, sync_to_thread=False),
             "listing": Provide(lambda: listing, use_cache=True, sync_to_thread=False),
             "waits": Provide(lambda: waiting, use_cache=True, sync_to_thread=False),
             "at": Provide(service_of_path, sync_to_thread=False),

@@ -19,9 +19,9 @@ class Application(Litestar):
     Litestar's own OPTIONS names the methods of one of the handlers of a path only.
     """
 
-    heads_below: str = ""
-    observers: Sequence[Observer] = ()
-    recording: Recording | None = None
+    heads_below: str
+    observers: Sequence[Observer]
+    recording: Recording
     _methods: Mapping[str, set[str]] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -35,19 +35,13 @@ class Application(Litestar):
             return
         begun = [observer(scope) for observer in self.observers]
         try:
-            await self._answer(scope, receive, _reporting(send, begun))
+            await self.recording.record(super().__call__, scope, receive, _reporting(send, begun))
         finally:
             _tell(begun, 0)
             forget_long_head(self, scope)
 
-    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        if self.recording is None:
-            await super().__call__(scope, receive, send)
-        else:
-            await self.recording.record(super().__call__, scope, receive, send)
-
     def _answers_head(self, path: str) -> bool:
-        return bool(self.heads_below) and path.startswith(self.heads_below)
+        return path.startswith(self.heads_below)
 
     def _naming_methods(self, scope: Any, send: Send) -> Send:
         async def naming(message: Message) -> None:
