@@ -7,16 +7,15 @@ from rich.text import Text
 
 from ramet.api.schemas.following import FollowReport
 from ramet.api.schemas.services import Service
-from ramet.cli.commands.imports import Progress, finding_pairs, source_fields
+from ramet.cli.commands.imports import Progress, finding_pairs, source_fields, source_password_option
 from ramet.cli.commands.new_services import NewService, new_service_options, version_option
-from ramet.cli.ui.options import FILE, service_command, with_client
+from ramet.cli.ui.durations import shown_mib
+from ramet.cli.ui.options import service_command, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
 from ramet.model.upstream import FollowMethod
-
-_MIB = 1024**2
 
 
 @click.command("follow")
@@ -38,11 +37,7 @@ _MIB = 1024**2
     show_default=True,
     help="A standby of the whole server, or a subscription to one database, where only SQL is allowed.",
 )
-@click.option(
-    "--password-file",
-    type=FILE,
-    help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
-)
+@source_password_option
 @version_option("one that suits the source")
 @click.option("--dry-run", is_flag=True, help="Examine the source and show the report, and create nothing.")
 @new_service_options("shared", both=True)
@@ -128,6 +123,6 @@ def promote_service(
 def _pairs(report: FollowReport) -> list[tuple[str, str | Text]]:
     return [
         ("source", f"{report.source}, PostgreSQL {report.version}"),
-        ("size", f"{report.size_bytes / _MIB:.1f} MiB in {len(report.databases)} databases"),
+        ("size", f"{shown_mib(report.size_bytes)} in {len(report.databases)} databases"),
         *finding_pairs(report.findings),
     ]

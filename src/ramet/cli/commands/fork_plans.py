@@ -3,10 +3,8 @@
 from rich.text import Text
 
 from ramet.api.schemas.forks import ForkPlan, PlannedDownload
-from ramet.cli.ui.durations import shown_duration
+from ramet.cli.ui.durations import shown_duration, shown_mib
 from ramet.model.timestamps import rfc3339
-
-_MIB = 1024**2
 
 
 def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
@@ -20,7 +18,7 @@ def plan_pairs(plan: ForkPlan) -> list[tuple[str, str | Text]]:
         ("base snapshot", "-" if base is None else f"{base.id} of {base_time}"),
         *_download_pairs(plan.archive),
         *_copy_pairs(plan.copied_bytes),
-        ("WAL to replay", "-" if plan.wal_bytes is None else f"{plan.wal_bytes / _MIB:.1f} MiB"),
+        ("WAL to replay", "-" if plan.wal_bytes is None else shown_mib(plan.wal_bytes)),
         ("takes about", shown_duration(plan.estimated_seconds)),
     ]
 

@@ -6,15 +6,13 @@ from rich.text import Text
 from ramet.api.schemas.forks import ArchiveDownload, ForkReport, TransactionMark
 from ramet.api.schemas.services import ForkedFrom
 from ramet.cli.commands.imports import import_report_pairs
-from ramet.cli.ui.durations import shown_duration
+from ramet.cli.ui.durations import shown_duration, shown_mib
 from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.errors import NotFound
 from ramet.ids import is_id
 from ramet.model.neutralized import neutralized_lines
-
-_MIB = 1024**2
 
 
 @click.command("report")
@@ -63,7 +61,7 @@ def _report_pairs(report: ForkReport) -> list[tuple[str, str | Text]]:
         ("first excluded", _mark(report.first_excluded)),
         (
             "WAL",
-            f"{report.wal.start_lsn} to {report.wal.stop_lsn}, {report.wal.replayed_bytes / _MIB:.1f} MiB replayed",
+            f"{report.wal.start_lsn} to {report.wal.stop_lsn}, {shown_mib(report.wal.replayed_bytes)} replayed",
         ),
         ("timeline", str(report.timeline)),
         ("took", _total(report.total_seconds)),

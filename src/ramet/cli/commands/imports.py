@@ -14,7 +14,7 @@ import click
 
 from ramet.cli.commands.new_services import TYPE, NewService, new_service_options, version_option
 from ramet.cli.ui.asking import answered
-from ramet.cli.ui.durations import shown_duration
+from ramet.cli.ui.durations import shown_duration, shown_mib
 from ramet.cli.ui.options import FILE, with_client
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.cli.user_files.source_passwords import find_source_password
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ramet.api.schemas.imports import ImportFinding, ImportReport
 
-_MIB = 1024**2
 _PROGRESS_SECONDS = 1.0
 # What of a URL can be shown: it has no part that could be a password.
 _WITHOUT_PASSWORD = re.compile(r"\w*://(?:[^:@]*@|\[)[^@]*")
@@ -85,17 +84,20 @@ class Progress:
         return self.text
 
 
+source_password_option = click.option(
+    "--password-file",
+    type=FILE,
+    help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
+)
+
+
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that an import has besides --from."""
     for option in (
         click.option(
             "--no-owner", is_flag=True, help="Give all objects to tsdbadmin, and take over no role and no privilege."
         ),
-        click.option(
-            "--password-file",
-            type=FILE,
-            help="File whose first line is the password of the source.  [default: PGPASSWORD, ~/.pgpass, or a prompt]",
-        ),
+        source_password_option,
         click.option("--dry-run", is_flag=True, help="Examine the source and show the report, and create nothing."),
     ):
         command = option(command)
@@ -162,12 +164,12 @@ def import_report_pairs(report: ImportReport) -> list[tuple[str, str | Text]]:
 
     pairs: list[tuple[str, str | Text]] = [
         ("source", f"{report.source}, PostgreSQL {report.version}"),
-        ("size", f"{report.size_bytes / _MIB:.1f} MiB in {report.tables} tables, {report.large_objects} large objects"),
+        ("size", f"{shown_mib(report.size_bytes)} in {report.tables} tables, {report.large_objects} large objects"),
     ]
     pairs += finding_pairs(report.findings)
     pairs += [("not taken", problem) for problem in report.problems or ()]
     if report.fetch_seconds is not None:
-        fetched = f"{(report.received_bytes or 0) / _MIB:.1f} MiB in {shown_duration(report.fetch_seconds)}"
+        fetched = f"{shown_mib(report.received_bytes or 0)} in {shown_duration(report.fetch_seconds)}"
         pairs.append(("fetched", fetched))
     if report.load_seconds is not None:
         pairs.append(("loaded", f"{report.loaded_tables} tables in {shown_duration(report.load_seconds)}"))

@@ -6,6 +6,7 @@ import click
 
 from ramet.api.schemas.insight import Activity, Tables, TableSize, TopStatements
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.durations import shown_mib
 from ramet.cli.ui.options import output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.client import Client
@@ -13,7 +14,6 @@ from ramet.endpoints import DATABASE
 from ramet.model.timestamps import rfc3339
 
 _WIDTH = 60
-_MIB = 1024**2
 _limit = click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="How many to show.")
 
 
@@ -120,7 +120,7 @@ def _table_row(one: TableSize) -> list[str]:
 
 
 def _size(size_bytes: int | None) -> str:
-    return "locked" if size_bytes is None else f"{size_bytes / _MIB:.1f} MiB"
+    return "locked" if size_bytes is None else shown_mib(size_bytes)
 
 
 def _texts(rows: list[tuple[Any, ...]]) -> list[list[str]]:

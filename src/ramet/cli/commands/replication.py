@@ -4,6 +4,7 @@ import click
 
 from ramet.api.schemas.replication import Replication
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.durations import shown_mib
 from ramet.cli.ui.options import WAL_LEVEL, output_option, service_command
 from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.cli.ui.service_views import print_service
@@ -59,6 +60,6 @@ def _print(service: Service, found: Replication) -> None:
 
 def _row(found: Replication, number: int) -> list[str]:
     slot = found.slots[number]
-    retained = "-" if slot.retained_bytes is None else f"{slot.retained_bytes / _MIB:.1f} MiB"
+    retained = "-" if slot.retained_bytes is None else shown_mib(slot.retained_bytes)
     known = (slot.database or "-", slot.plugin or "-", "yes" if slot.active else "no", slot.wal_status or "-")
     return [slot.name, *known, retained]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ramet.api.schemas.restore import ArchiveWindow, RestoreWindow, Snapshot
 from ramet.api.schemas.services import Service
-from ramet.cli.ui.durations import Duration
+from ramet.cli.ui.durations import Duration, shown_mib
 from ramet.cli.ui.options import LimitOrNone, output_option, service_command
 from ramet.cli.ui.output import print_pairs, print_result, print_rows, say
 from ramet.client import Client
@@ -121,6 +121,6 @@ def _archive_pairs(held: ArchiveWindow | None) -> list[tuple[str, str | Text]]:
 
 
 def _snapshot_row(snapshot: Snapshot) -> list[str | Text]:
-    size = "" if snapshot.size_bytes is None else f"{snapshot.size_bytes / _MIB:.1f} MiB"
+    size = "" if snapshot.size_bytes is None else shown_mib(snapshot.size_bytes)
     time = "" if snapshot.time is None else rfc3339(snapshot.time)
     return [snapshot.id, time, snapshot.kind, size, snapshot.name or "", snapshot.status]

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ramet.archive.owner import short_id
-from ramet.cli.ui.durations import local_time, shown_duration
+from ramet.cli.ui.durations import local_time, shown_duration, shown_mib
 from ramet.cli.ui.output import plain_console, print_result, print_rows, say, status_text
 from ramet.control.plane import utc_now
 from ramet.model.timestamps import rfc3339
@@ -19,7 +19,6 @@ from ramet.recovery.plan import Plan
 from ramet.recovery.session import Progress, describe_writer
 from ramet.settings import Settings
 
-_MIB = 1024**2
 _QUIET_SECONDS = 5.0
 
 
@@ -74,13 +73,9 @@ def _row(holding: Holding, now: datetime) -> list[str]:
     entry, newest = holding.entry, holding.newest
     known = [entry.id, entry.name, holding.project, entry.environment.value]
     if newest is None:
-        return [*known, "no base backup", "-", "-", _size(holding.archive_bytes)]
+        return [*known, "no base backup", "-", "-", shown_mib(holding.archive_bytes)]
     age = shown_duration(max(0.0, (now - newest).total_seconds()))
-    return [*known, local_time(newest), age, _size(holding.size_bytes), _size(holding.archive_bytes)]
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / _MIB:.1f} MiB"
+    return [*known, local_time(newest), age, shown_mib(holding.size_bytes), shown_mib(holding.archive_bytes)]
 
 
 class Reporter:

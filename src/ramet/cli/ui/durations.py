@@ -1,4 +1,4 @@
-"""Durations and relative times as people write them, and durations as people read them."""
+"""Durations and relative times as people write them, and durations and sizes as people read them."""
 
 import re
 from datetime import datetime, time, timedelta
@@ -87,3 +87,8 @@ def shown_duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
     return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+def shown_mib(size_bytes: float) -> str:
+    """Return a size for a person."""
+    return f"{size_bytes / 1024**2:.1f} MiB"

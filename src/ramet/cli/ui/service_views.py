@@ -50,7 +50,7 @@ def print_deleted(services: Sequence[DeletedService], output: str) -> None:
         say("The off-host archive has no deleted service of this project.")
 
 
-def row_of(service: Service, branch: str = "") -> list[str | Text]:
+def row_of(service: Service, branch: str) -> list[str | Text]:
     """Return a service as a row of the table; `branch` is drawn before its name."""
     from rich.text import Text
 
