@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramet.api import schemas
-from ramet.client.connection import Connection, query_of
+from ramet.client.connection import Connection, given, query_of
 
 
 class EventsAndWebhooks(Connection):
@@ -42,7 +42,7 @@ class EventsAndWebhooks(Connection):
 
     def rotate_webhook_secret(self, webhook_id: str, overlap_seconds: int | None = None) -> schemas.events.Webhook:
         """Give a webhook a new secret; during the overlap deliveries have both signatures."""
-        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        body = given(overlap_seconds=overlap_seconds)
         return self.call(
             "POST", self.project_path("webhooks", webhook_id, "rotateSecret"), schemas.events.Webhook, body
         )
@@ -55,7 +55,7 @@ class EventsAndWebhooks(Connection):
 
     def redeliver(self, webhook_id: str, delivery_id: str | None = None) -> schemas.events.Redelivered:
         """Make a delivery again, or all that failed."""
-        body = {} if delivery_id is None else {"delivery_id": delivery_id}
+        body = given(delivery_id=delivery_id)
         return self.call(
             "POST", self.project_path("webhooks", webhook_id, "redeliver"), schemas.events.Redelivered, body
         )

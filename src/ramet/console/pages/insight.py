@@ -11,7 +11,7 @@ from ramet.console.rendering import page
 from ramet.control import insight, parameters
 from ramet.control.services import get_service
 from ramet.endpoints import DATABASE
-from ramet.errors import Error, NotFound
+from ramet.errors import Error
 
 _SHOWN = 25
 _Found = TypeVar("_Found")
@@ -39,9 +39,7 @@ def _asked(ask: Callable[[], _Found]) -> tuple[_Found | None, str]:
     """Return an answer, or the reason why there is none."""
     try:
         return ask(), ""
-    except NotFound as error:
+    except Error as error:
         if error.code == "SERVICE_NOT_FOUND":
             raise
-        return None, str(error)
-    except Error as error:
         return None, str(error)
