@@ -122,15 +122,18 @@ def test_data_that_was_exchanged_survives_a_power_cut_though_it_is_served_by_its
 @pytest.mark.parametrize("early", [True, False])
 def test_what_the_store_has_written_survives_a_power_cut(early: bool) -> None:
     with make_backend("reflink") as backend, data_root() as elsewhere:
-        store = Store.open(f"sqlite:///{backend.pool.path}/ramet.db")
+        store = store_in(backend.pool.path)
         with store.write(early=early) as tx:
             made = a_project(tx)
         cut = elsewhere / "cut.img"
         shutil.copy(image_of(backend), cut)
         store.close()
-        with mounted(cut, elsewhere / "cut") as pool:
-            with contextlib.closing(Store.open(f"sqlite:///{pool}/ramet.db")) as found, found.read() as tx:
-                assert projects.get_project(tx, made.id) == made
+        with mounted(cut, elsewhere / "cut") as pool, contextlib.closing(store_in(pool)) as found, found.read() as tx:
+            assert projects.get_project(tx, made.id) == made
+
+
+def store_in(directory: Path) -> Store:
+    return Store.open(f"sqlite:///{directory}/ramet.db")
 
 
 def image_of(backend: LocalBackend) -> Path:
