@@ -5,18 +5,20 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.object_store import Bucket, open_bucket
 from ramet.backends.interface.values import SnapshotFacts, Source
-from ramet.backends.kubernetes import names
+from ramet.backends.kubernetes import archiving, names, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.kubernetes.store_access import StoreAccess
+from ramet.model.timestamps import rfc3339
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
@@ -41,7 +43,7 @@ Time of latest checkpoint:            Wed Nov 25 09:23:48 2026
 
 @dataclass
 class World:
-    """A paused service with a snapshot, and what its archive has."""
+    """A paused service with a snapshot from before, and what its archive has."""
 
     found: FakeCluster
     backend: KubernetesBackend
@@ -95,7 +97,9 @@ def past_world(archive: Path, **changes: Any) -> Iterator[World]:
         backend.servers.initialize(SHARED)
         noted = {names.FACTS_ANNOTATION: json.dumps(STOPPED)}
         place.api.patch(Cluster, NAME, {"metadata": {"annotations": noted}})
-        base = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+        serving = {**STOPPED, "at": rfc3339(datetime.now(UTC))}
+        with patch.object(archiving, "close_segment"), patch.object(waking, "position_of", return_value=serving):
+            base = backend.restore.take_snapshot(SHARED, "snapshot01", paused=False)
         assert base is not None
         made = World(found, backend, place.bucket, base)  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from ramet.backends.kubernetes.store_access import store_access
 from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.kubernetes.api_server import in_cluster
-from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, NAME, SECOND, STOPPED, World, past_world
+from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, NAME, SECOND, World, past_world
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -167,20 +167,6 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
     for number in (1, 2, 3):
         world.archive(number)
     assert world.backend.restore.discard_wal(SHARED.service_id, facts) == 1, "it ends in segment 2 or 3"
-
-
-def test_a_snapshot_of_a_server_that_does_not_answer_holds_no_less_than_the_one_before(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serving = {**STOPPED, "end_lsn": "0/4000028", "next_xid": 702, "at": "2026-01-01T00:00:01.000000Z"}
-    with monkeypatch.context() as patched:
-        patched.setattr(waking, "position_of", lambda place, server: serving)
-        before = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
-    facts = world.backend.restore.take_snapshot(SHARED, "snapshot03", paused=False)
-    assert before is not None
-    assert facts is not None
-    assert (facts.end_lsn, facts.next_xid) == ("0/4000028", 702)
-    assert facts.wal_order > before.wal_order
 
 
 def test_nothing_is_noted_with_a_snapshot_of_a_server_that_cannot_be_seen(

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ramet.backends.interface.values import Capture
+from ramet.backends.interface.values import Capture, Source
 from ramet.backends.kubernetes import past
 from ramet.backends.kubernetes.cluster import Place
 from ramet.errors import Failed
 from ramet.model.timestamps import rfc3339
 from tests.backends.kubernetes.past_world import CONTROL, FORK, FORKED, SECOND, World
+from tests.backends.kubernetes.servers import SHARED
 
 
 def _captured(world: World) -> Capture:
@@ -87,3 +88,30 @@ def test_the_last_state_of_a_stopped_service_is_no_past_one_while_its_last_wal_i
     world.control = CONTROL
     world.backend.restore.capture(FORK, world.source(2 * SECOND))
     assert "recovery" not in world.found.objects["clusters", FORKED]["spec"]["bootstrap"]
+
+
+def test_a_time_within_a_pause_is_recovered_from_a_snapshot_of_the_stopped_server(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    assert base is not None
+    source = Source(SHARED, snapshot_id="snapshot02", target=base.taken_at + SECOND)
+    for number in (2, 3):
+        world.archive(number)
+    world.base = base
+    world.commits((760, "0/030000A0", 2 * SECOND))  # the first one after the service was started again
+    captured = world.backend.restore.capture(FORK, replace(source, paused=True))
+    assert captured is not None
+    assert world.recovery()["recoveryTarget"] == {"targetLSN": "0/30000A0", "exclusive": True}
+    _has_recovered(monkeypatch, "0/30000A0", None)  # no recovery ends before the checkpoint that it began with
+    assert world.backend.restore.recover(FORK, captured, 0).facts is not None
+
+
+def test_of_a_service_that_is_paused_since_a_snapshot_no_wal_is_missing(world: World) -> None:
+    world.archive(2)
+    base = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    assert base is not None
+    source = Source(SHARED, paused=True, snapshot_id="snapshot02", target=base.taken_at + SECOND)
+    assert world.backend.copies.make(FORK, replace(source, paused=False)) is None  # it has just been started
+    world.backend.restore.capture(FORK, source)
+    assert ("volumesnapshots", f"{FORKED}-seed") in world.found.objects

@@ -8,7 +8,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Source
-from ramet.backends.kubernetes import names, securing
+from ramet.backends.kubernetes import names, securing, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
@@ -17,6 +17,7 @@ from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
+from tests.backends.kubernetes.past_world import CONTROL, STOPPED
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)
@@ -62,9 +63,11 @@ def test_a_server_is_ready_as_soon_as_postgresql_can_be_written_to(
 
 
 def test_a_fork_is_made_of_the_primary_of_now_and_not_of_the_one_that_a_watch_saw(
-    made: tuple[FakeCluster, KubernetesBackend],
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, backend = made
+    serving = {**STOPPED, "at": "2026-01-01T00:00:01.000000Z"}
+    monkeypatch.setattr(waking, "position_of", lambda place, server: serving)
     backend.servers.initialize(SHARED)
     eventually(lambda: backend.place.primary_pod(SHARED.service_id) is not None)
     found.silent = True
@@ -182,9 +185,10 @@ def test_a_server_without_a_volume_cannot_be_started(made: tuple[FakeCluster, Ku
 
 def test_nothing_of_a_destroyed_service_is_left(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     found, backend = made
-    answers(found, "", errors="no perl here", code=127)
     backend.servers.initialize(SHARED)
+    answers(found, CONTROL)
     backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
+    answers(found, "", errors="no perl here", code=127)
     backend.servers.initialize(FORK)
     for _ in range(2):
         backend.servers.destroy(SHARED.service_id)
@@ -245,11 +249,12 @@ def test_a_server_that_stops_without_an_answer_keeps_no_position_of_an_earlier_s
 
 def test_a_fork_of_a_snapshot_is_made_of_that(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     found, backend = made
-    answers(found, "", errors="no perl here", code=127)
+    answers(found, CONTROL)
     backend.servers.initialize(SHARED)
     facts = backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
     assert facts == backend.restore.take_snapshot(SHARED, "snapshot01", paused=True)
     assert backend.restore.snapshot_ids(SHARED.service_id) == frozenset({"snapshot01"})
+    answers(found, "", errors="no perl here", code=127)
     backend.restore.capture(FORK, Source(SHARED, snapshot_id="snapshot01"))
     volume = found.objects[("persistentvolumeclaims", "ramet-forkfork12-1")]
     assert volume["spec"]["dataSource"]["name"] == "ramet-abcdefghij-snapshot01"

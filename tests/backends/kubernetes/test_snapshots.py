@@ -9,8 +9,8 @@ from ramet.backends.kubernetes import snapshots, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Metadata, Volume
 from ramet.backends.kubernetes.site import Forks
-from ramet.errors import Unavailable, Unseen
-from tests.backends.kubernetes.past_world import FORK, NAME, STOPPED, World, past_world
+from ramet.errors import Failed, Unavailable, Unseen
+from tests.backends.kubernetes.past_world import CONTROL, FORK, NAME, STOPPED, World, past_world
 from tests.backends.kubernetes.servers import SHARED
 
 
@@ -84,3 +84,34 @@ def test_a_snapshot_of_a_server_that_failed_over_is_taken_again_of_the_new_prima
     facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
     assert facts is not None
     assert (facts.timeline, facts.end_lsn) == (timeline, "0/3000200")
+
+
+def test_a_snapshot_of_a_paused_server_ends_where_the_next_record_will_begin(world: World) -> None:
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    assert facts is not None
+    assert (facts.start_lsn, facts.end_lsn, facts.next_xid) == ("0/3000028", "0/30000A0", 750)
+    assert facts.wal_order > world.base.wal_order
+    world.control = CONTROL.replace("shut down", "in production")
+    with pytest.raises(Failed) as failed:
+        world.backend.restore.take_snapshot(SHARED, "snapshot03", paused=True)
+    assert (failed.value.code, "in production" in failed.value.details) == ("NOT_CLEANLY_STOPPED", True)
+    assert not [name for kind, name in world.found.objects if kind == "pods" and "-volume-" in name]
+
+
+@pytest.mark.parametrize("goes_down", ["before it is cut", "while it is cut"])
+def test_no_snapshot_is_taken_of_a_server_that_should_serve_and_does_not(
+    world: World, monkeypatch: pytest.MonkeyPatch, goes_down: str
+) -> None:
+    answers = goes_down == "while it is cut"
+    serving = iter([{**STOPPED, "at": "2026-01-01T00:00:01.000000Z"}] * answers)
+
+    def position_of(place: Place, server: object) -> object:
+        found = next(serving, None)
+        if found is None:
+            raise Unavailable("SERVER_DOWN", "The server does not run")
+        return found
+
+    monkeypatch.setattr(waking, "position_of", position_of)
+    for _ in range(2):
+        assert world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False) is None
+    assert ("volumesnapshots", f"{NAME}-snapshot02") not in world.found.objects

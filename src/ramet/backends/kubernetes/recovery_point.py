@@ -127,7 +127,9 @@ class Search:
         yield live_end()
 
     def _numbers_until(self, lsn: str) -> range:
-        return range(_first_number(self.base), segment_before(self.base.timeline, lsn).number + 1)
+        first = _first_number(self.base)
+        behind = first if lsn == self.base.end_lsn else segment_before(self.base.timeline, lsn).number + 1
+        return range(first, behind)
 
     def _segments_until(self, lsn: str) -> list[Segment]:
         """Return the archived segments from the base to an LSN. Raises Failed for the first one that is missing."""
@@ -162,6 +164,8 @@ def live_end(place: Place, server: Server, target: datetime) -> str:
 def archived_end(place: Place, archived_as: str, base: SnapshotFacts) -> str:
     """Return the end of the archived WAL from a base on, before anything is missing."""
     known, number = archived_from(place, archived_as, base), segment_before(base.timeline, base.end_lsn).number
+    if not known:  # as of a server that was stopped: the segment of its last checkpoint is archived when it runs again
+        return base.end_lsn
     while number + 1 in known:
         number += 1
     return max(base.end_lsn, shown_lsn(Segment(base.timeline, number).end), key=lsn_number)

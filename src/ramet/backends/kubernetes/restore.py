@@ -193,13 +193,15 @@ class KubernetesRestore:
         return None
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
-        """Take a snapshot of the primary's volume, also of a server that is down; what it holds is archived soon."""
+        """Take a snapshot of the primary's volume; what it holds is archived soon."""
         cluster = self.place.cluster_of(server.service_id)
         if cluster is not None and cluster.is_asleep and not paused:
             return None
         facts = snapshots.take_noted(self.place, server, snapshot_id, paused=paused)
+        if facts is None:
+            return None
         if self.place.bucket is not None and not paused and not server.is_standby:
-            with contextlib.suppress(Unavailable):  # of a server that is down nothing more is archived
+            with contextlib.suppress(Unavailable):  # of a server that has just gone down nothing more is archived
                 archiving.close_segment(self.place, server)
         return snapshots.facts_of(facts)
 

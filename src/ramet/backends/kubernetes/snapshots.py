@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ramet.backends.interface.values import Server, SnapshotFacts
-from ramet.backends.kubernetes import manifests, names, waking
+from ramet.backends.kubernetes import manifests, names, stopped, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import SnapshotStatus, VolumeSnapshot
 from ramet.errors import Failed, Unavailable, Unseen
@@ -38,8 +38,10 @@ def take(
     return await_taken(place, name)
 
 
-def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) -> dict[str, Any]:
+def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) -> dict[str, Any] | None:
     """Take a snapshot of a service, as `take` does; return what it contains, which is noted as soon as it is cut.
+
+    None: the server should serve, and does not, so that nobody can tell where its WAL ends.
 
     Storage may work on a snapshot for minutes after it was cut, and what is committed then is not in it. The WAL that
     it needs begins where the server was before. One that was cut while nobody looked is taken again, and one of a
@@ -51,15 +53,21 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
         _remove(place, name)
         found = None
     if found is None:
+        begun = {} if paused else _asked(place, server)
+        if begun is None:
+            return None
         volume = place.volume_of(server.service_id).metadata.name
-        wanted = manifests.snapshot(
-            server.service_id, place.site, name, volume, snapshot_id, _begun(place, server, paused=paused)
+        noting = {names.BEGUN_ANNOTATION: json.dumps(begun, sort_keys=True)}
+        place.api.apply(
+            VolumeSnapshot, manifests.snapshot(server.service_id, place.site, name, volume, snapshot_id, noting)
         )
-        place.api.apply(VolumeSnapshot, wanted)
     cut = _await(place, name, _is_cut)
     facts = noted(cut)
     if facts is None:
-        facts = _facts(place, server, cut, paused=paused)
+        where = _stopped_at(place, server) if paused else _asked(place, server)
+        if where is None:
+            return None
+        facts = _facts(place, server, cut, where)
         note(place, name, facts)
     await_taken(place, name)
     return facts
@@ -69,9 +77,11 @@ def _is_cut(status: SnapshotStatus) -> bool:
     return status.creation_time is not None or status.ready_to_use is True
 
 
-def _facts(place: Place, server: Server, cut: VolumeSnapshot, *, paused: bool) -> dict[str, Any]:
-    """Return what a snapshot contains that was cut just now. Raises Unavailable when it is not of the primary."""
-    found = position(place, server, paused=paused)
+def _facts(place: Place, server: Server, cut: VolumeSnapshot, found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a snapshot contains that was cut just now, where the WAL of its server is `found`.
+
+    Raises Unavailable when it is not of the primary.
+    """
     begun = begun_with(cut)
     volume = place.volume_of(server.service_id).metadata.name
     is_of_primary = cut.spec.get("source") == {"persistentVolumeClaimName": volume}
@@ -95,16 +105,37 @@ def _remove(place: Place, name: str) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _begun(place: Place, server: Server, *, paused: bool) -> dict[str, str]:
-    """Return the annotation with where the WAL of a server is; none of one that does not serve: it writes nothing."""
-    if paused:
-        return {}
+def _asked(place: Place, server: Server) -> dict[str, Any] | None:
+    """Return where the WAL of a server is; None of one that does not serve.
+
+    Raises Unseen when the server cannot be asked for a reason that is not its own.
+    """
     try:
-        return {names.BEGUN_ANNOTATION: json.dumps(waking.position_of(place, server), sort_keys=True)}
+        return waking.position_of(place, server)
     except Unseen:
         raise
     except Unavailable:
-        return {}
+        return None
+
+
+def _stopped_at(place: Place, server: Server) -> dict[str, Any]:
+    """Return where the WAL of a stopped server ends: behind its last checkpoint, where the next record will begin.
+
+    Recovery begins behind that checkpoint, and cannot end before. Raises Failed when it was not shut down cleanly: then
+    only a recovery would find the end.
+    """
+    found = position(place, server, paused=True)
+    if server.is_standby:
+        return found
+    control = stopped.read_control(place, server, server.service_id)
+    if not control.is_clean:
+        raise Failed(
+            "NOT_CLEANLY_STOPPED",
+            f"The server of service {server.service_id} was not shut down cleanly; where its WAL ends is not known",
+            f"State in its control file: {control.state}. Start the service once.",
+        )
+    ends = {"start_lsn": control.redo_lsn, "end_lsn": control.end_lsn}
+    return {**found, **ends, "timeline": control.timeline, "next_xid": control.next_xid}
 
 
 def await_taken(place: Place, name: str) -> VolumeSnapshot:
@@ -141,13 +172,9 @@ def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
     less. Until `at` it has committed what it has: that is the time by its own clock, which may be ahead of that of this
     process. Raises Unseen when the server cannot be asked for a reason that is not its own.
     """
-    if not paused:
-        try:
-            return waking.position_of(place, server)
-        except Unseen:
-            raise
-        except Unavailable:
-            pass
+    asked = None if paused else _asked(place, server)
+    if asked is not None:
+        return asked
     known = place.api.find(VolumeSnapshot, names.labels_of(server.service_id))
     last = [waking.last_position_of(place, server), *filter(None, map(noted, known))]
     found = max(last, key=lambda one: (one["timeline"], lsn_number(one["end_lsn"])))

@@ -12,7 +12,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.backends.local.wal.locate import WalSource, live_and_archived
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, record_end, segment_named, shown_lsn
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
 from ramet.backends.local.wal.waldump import (
     Stretch,
     TransactionEnd,
@@ -174,8 +174,8 @@ def test_only_the_checkpoint_of_a_shutdown_ends_wal_in_order(backend: LocalBacke
             assert not ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, found[0])
     backend.servers.stop(parent)
     program = backend.instances.installations.default.program("pg_controldata")
-    end = record_end(read_control_data(program, paths.data).checkpoint_lsn, 114)
-    assert ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, shown_lsn(end))
+    end = read_control_data(program, paths.data).end_lsn
+    assert ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, end)
 
 
 def test_a_commit_record_that_crosses_the_border_of_two_segments_is_read(backend: LocalBackend, parent: Server) -> None:

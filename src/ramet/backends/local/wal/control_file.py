@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ramet.backends.local.wal.segment import Segment, segment_named
+from ramet.backends.local.wal.segment import Segment, record_end, segment_named, shown_lsn
 from ramet.errors import Failed
 from ramet.machine.programs import complete
 
@@ -17,6 +17,8 @@ _STANDBY_SETTINGS = {
     "max_prepared_transactions": "max_prepared_xacts",
     "max_locks_per_transaction": "max_locks_per_xact",
 }
+# Of a checkpoint: SizeOfXLogRecord, SizeOfXLogRecordDataHeaderShort and sizeof(CheckPoint) of PostgreSQL 15 to 18.
+_CHECKPOINT_BYTES = 24 + 2 + 88
 _TIME = "%a %b %d %H:%M:%S %Y"
 
 
@@ -35,6 +37,11 @@ class ControlData:
     timeline: int
     next_xid: int
     checkpoint_time: datetime
+
+    @property
+    def end_lsn(self) -> str:
+        """Return the LSN behind the last checkpoint, where the next record of a server begins that was shut down."""
+        return shown_lsn(record_end(self.checkpoint_lsn, _CHECKPOINT_BYTES))
 
     @property
     def is_clean(self) -> bool:
