@@ -57,6 +57,12 @@ class Talking:
         return BEGAN + timedelta(seconds=self.seconds)
 
 
+def test_without_an_archive_no_wal_is_kept() -> None:
+    with in_cluster() as (_, place):
+        found = KubernetesBackend(place).archive
+        assert (found.url(), found.is_needed()) == (None, True)
+
+
 def test_a_server_that_is_down_says_nothing_about_the_archive_of_others(tmp_path: Path) -> None:
     with in_cluster(archive=StoreAccess("s3://bucket/here")) as (found, place):
         place.__dict__["bucket"] = open_bucket(f"file://{tmp_path}")

@@ -109,6 +109,18 @@ def test_a_drill_is_never_listed_and_changes_no_status(world: World) -> None:
     assert (listed.id, listed.activity) == (service.id, None)
 
 
+def test_where_no_wal_is_kept_nothing_is_drilled_or_overdue(world: World) -> None:
+    service = world.create()
+    world.backend.archive.has_all_wal = True
+    with world.store.write() as tx:
+        update_service(tx, service.id, drill_failure="of an earlier release")
+    assert drill(world, service).drilled_at is None
+    record_overdue_drills(ahead(world, 9 * DAY))
+    assert restore_warning(look(world, service)) is None
+    world.backend.archive.location = "memory://"
+    assert drill(world, service).last_verified_at is not None
+
+
 def test_damage_is_reported_in_metadata_and_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     world.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"

@@ -36,7 +36,10 @@ class Archive(Protocol):
     """
 
     def url(self) -> str | None:
-        """Return where the archive is; None where none is configured, and no other method may be called."""
+        """Return where the archive is; None where none is configured: then only `is_needed` may be called, too."""
+
+    def is_needed(self) -> bool:
+        """Tell whether no WAL is kept elsewhere, so that without an archive only snapshots can be restored."""
 
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         """Send new WAL for at most about `timeout_seconds`, and begin a base backup when one is due.

@@ -66,6 +66,9 @@ class KubernetesArchive:
     def url(self) -> str | None:
         return None if self.place.bucket is None else self.place.bucket.url
 
+    def is_needed(self) -> bool:
+        return True
+
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         """Observe how far the archive is, ask for a base backup when one is due, and close the segment of an idle one.
 

@@ -250,5 +250,6 @@ def _no_past() -> Invalid:
     return Invalid(
         "TARGET_NOT_ON_KUBERNETES",
         "Without an archive, services on Kubernetes can be restored to the times of snapshots only",
-        "Fork with NOW or LAST_SNAPSHOT, or set RAMET_ARCHIVE_URL to an S3 bucket for what is committed from then on.",
+        "Fork with NOW, or with LAST_SNAPSHOT, which takes a snapshot_id,"
+        " or set RAMET_ARCHIVE_URL to an S3 bucket for what is committed from then on.",
     )

@@ -24,10 +24,15 @@ class MemoryArchive:
     checked: list[tuple[str, int]] = field(default_factory=list)
     sending: set[str] = field(default_factory=set)
     object_bytes: int = 1000
+    has_all_wal: bool = False
 
     def url(self) -> str | None:
         """Return where the archive is."""
         return self.location
+
+    def is_needed(self) -> bool:
+        """Say what a test has set."""
+        return self.has_all_wal
 
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         """Take a base backup of a service that has none; everything else is there at once."""

@@ -47,7 +47,8 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
 
 
 def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
-    if plane.backend.copies.are_needed():  # then each restore is from the archive
+    if not _rolls_forward(plane):
+        _lift_failure(plane, service)
         return
     if service.drill_failure is not None:
         return
@@ -58,6 +59,13 @@ def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
         _log.warning("service %s: %s", service.id, failure)
         with plane.store.write() as tx:
             services.update_service(tx, service.id, drill_failure=failure)
+
+
+def _lift_failure(plane: Plane, service: Service) -> None:
+    """Remove what an earlier drill has found, which no other one can find better."""
+    if service.drill_failure is not None:
+        with plane.store.write() as tx:
+            services.update_service(tx, service.id, drill_failure=None)
 
 
 def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) -> None:
@@ -110,8 +118,14 @@ def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
 
 
 def _has_past(plane: Plane, service: Service) -> bool:
-    """Tell whether anything is kept of a service that could be restored."""
-    return not plane.backend.copies.are_needed() or _is_in_archive(plane, service)
+    """Tell whether the newest state of a service could be restored from what is kept of it."""
+    return _rolls_forward(plane) or _is_in_archive(plane, service)
+
+
+def _rolls_forward(plane: Plane) -> bool:
+    """Tell whether services have snapshots, and WAL after them; else each restore to a time is from base backups."""
+    archive, copies = plane.backend.archive, plane.backend.copies
+    return not copies.are_needed() and not (archive.is_needed() and archive.url() is None)
 
 
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:

@@ -81,6 +81,10 @@ class LocalArchive:
         """Return where the archive is, None without one."""
         return None if self.bucket is None else self.bucket.url
 
+    def is_needed(self) -> bool:
+        """Keep WAL on this host, too."""
+        return False
+
     def maintain(self, server: Server, *, paused: bool, timeout_seconds: float) -> ArchiveState:
         """Send new WAL for at most one round, begin a base backup when one is due; return how far the archive is."""
         bucket = self._bucket()
