@@ -2,6 +2,9 @@
 
 import pytest
 
+from ramet.backends.interface.replication import ReplicationSlots
+from ramet.backends.interface.values import Server
+from ramet.backends.memory.replication import MemoryReplication
 from ramet.errors import Failed
 from tests.api.world import JsonObject, World
 
@@ -40,6 +43,22 @@ def test_a_new_service_has_the_level_of_its_request_and_a_fork_that_of_its_paren
         body = {"fork_strategy": "NOW"} | ({} if wanted is None else {"wal_level": wanted})
         fork = world.post(world.path(service["service_id"], "forkService"), body).json()
         assert fork["metadata"].get("wal_level") == expected
+
+
+def test_only_a_change_reads_the_volume_of_a_stopped_server_elsewhere(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, asked = world.ready(wal_level="logical"), list[bool]()
+
+    def slots(part: MemoryReplication, server: Server, *, reads_volume: bool = True) -> ReplicationSlots:
+        asked.append(reads_volume)
+        return ReplicationSlots(None, [])
+
+    monkeypatch.setattr(MemoryReplication, "slots", slots)
+    world.get(world.path(service["service_id"], "replication"))
+    assert asked == [False]
+    set_level(world, service, "replica")
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])

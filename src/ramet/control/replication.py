@@ -30,7 +30,7 @@ def get_replication(plane: Plane, project_id: str, service_id: str) -> Replicati
     """Return the wal_level of a service and its replication slots. Raises Unavailable when its server is down."""
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
-    found = _slots_of(plane, service)
+    found = _slots_of(plane, service, reads_volume=False)
     return ReplicationView(wal_level_of(service.settings), found.limit_bytes, found.slots)
 
 
@@ -43,7 +43,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
         seen = find_service(plane, tx, project_id, service_id)
     check_writable(seen, "setWalLevel")
     if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
-        _check_slots(seen, _slots_of(plane, seen).slots)
+        _check_slots(seen, _slots_of(plane, seen, reads_volume=True).slots)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _CHANGEABLE:
@@ -55,10 +55,10 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
         return claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
 
 
-def _slots_of(plane: Plane, service: Service) -> ReplicationSlots:
+def _slots_of(plane: Plane, service: Service, *, reads_volume: bool) -> ReplicationSlots:
     if service.ready_at is None or service.failed_at is not None:
         return ReplicationSlots(None, ())
-    return plane.backend.replication.slots(server_of(service))
+    return plane.backend.replication.slots(server_of(service), reads_volume=reads_volume)
 
 
 def _check_slots(service: Service, slots: Sequence[ReplicationSlot]) -> None:

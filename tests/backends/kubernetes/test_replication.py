@@ -21,6 +21,8 @@ def test_the_slots_of_a_stopped_server_are_those_in_its_volume_but_for_the_opera
             return "_cnpg_ramet_abcdefghij_2\norders\nreports\n", "", 0
 
         found.answer = answer
+        assert backend.replication.slots(SHARED, reads_volume=False).slots == []
+        assert not ran
         slots = backend.replication.slots(SHARED)
         assert (slots.limit_bytes, slots.slots) == (None, [ReplicationSlot("orders"), ReplicationSlot("reports")])
         ((pod, command),) = ran

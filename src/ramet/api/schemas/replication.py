@@ -29,7 +29,7 @@ class ReplicationSlot(Struct, frozen=True):
 
 
 class Replication(Struct, frozen=True):
-    """The wal_level of a service, and its replication slots."""
+    """The wal_level of a service, and its replication slots; on Kubernetes none while the server is stopped."""
 
     wal_level: WalLevelName
     slot_limit_bytes: Limit

@@ -42,10 +42,11 @@ class Trust:
 class Replication(Protocol):
     """What servers elsewhere read of a server here."""
 
-    def slots(self, server: Server) -> ReplicationSlots:
+    def slots(self, server: Server, *, reads_volume: bool = True) -> ReplicationSlots:
         """Return the replication slots of a server, which may be stopped.
 
-        Raises Unavailable when it cannot be asked.
+        Without `reads_volume` those of a stopped one are left out where its files are not on this host. Raises
+        Unavailable when it cannot be asked.
         """
 
     def commit_mark(self, server: Server) -> str | None:

@@ -26,10 +26,10 @@ class KubernetesReplication:
 
     place: Place
 
-    def slots(self, server: Server) -> ReplicationSlots:
-        """Return the slots that a running server reports, or those in the files of a stopped one."""
+    def slots(self, server: Server, *, reads_volume: bool = True) -> ReplicationSlots:
+        """Return the slots that a running server reports, or those in the files of a stopped one, which a pod reads."""
         cluster = self.place.cluster_of(server.service_id)
-        if cluster is None:
+        if cluster is None or (cluster.is_asleep and not reads_volume):
             return ReplicationSlots(None, [])
         if cluster.is_asleep:
             return ReplicationSlots(None, _own([*map(ReplicationSlot, stopped.slot_names(self.place, server))]))

@@ -47,7 +47,7 @@ class LocalReplication:
 
     instances: Instances
 
-    def slots(self, server: Server) -> ReplicationSlots:
+    def slots(self, server: Server, *, reads_volume: bool = True) -> ReplicationSlots:
         """Return the slots that a running server reports, or those in the files of a stopped one."""
         paths = self.instances.paths(server.service_id)
         if postgres.running(paths) is None:

@@ -12,7 +12,7 @@ _LIMIT_BYTES = 4 * 1024**3
 class MemoryReplication(MemoryPart):
     """Slots that a test makes; obeys ramet.backends.interface.replication.Replication."""
 
-    def slots(self, server: Server) -> ReplicationSlots:
+    def slots(self, server: Server, *, reads_volume: bool = True) -> ReplicationSlots:
         """Return the slots of a volume; of a stopped one their names."""
         volume = self._memory.volume(server.service_id)
         names = sorted(volume.slots)
