@@ -8,12 +8,14 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Source
+from ramet.backends.kubernetes import waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import Volume
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
+from tests.backends.kubernetes.past_world import STOPPED
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)
@@ -82,6 +84,21 @@ def test_a_copy_is_complete_when_its_job_is_over(made: tuple[FakeCluster, Kubern
     backend.servers.destroy(FORK.service_id)
     assert not [key for key in found.objects if NAME in key[1]]
     assert backend.restore.snapshot_ids(SHARED.service_id) == frozenset()
+
+
+def test_a_copy_has_at_least_what_was_committed_before_it_was_begun(
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend = made
+    positions = iter({**STOPPED, "end_lsn": f"0/{n}000028", "at": f"2026-01-01T00:00:0{n}.000000Z"} for n in (1, 2, 3))
+    monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
+    for _ in range(2):
+        backend.copies.make(FORK, Source(SHARED))
+    found.copies_at_once = True
+    found.put("clusters", found.objects["clusters", NAME])
+    captured = backend.restore.capture(FORK, Source(SHARED))
+    assert captured is not None
+    assert (captured.facts["base_time"], captured.facts["end_lsn"]) == ("2026-01-01T00:00:01.000000Z", "0/1000028")
 
 
 def test_a_copy_that_fails_says_why(made: tuple[FakeCluster, KubernetesBackend]) -> None:

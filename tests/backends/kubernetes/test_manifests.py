@@ -67,7 +67,7 @@ MANIFESTS = {
     "asleep": manifests.cluster(SHARED, SITE, Phase.CLOSED, asleep=True),
     "standbys": manifests.cluster(replace(SHARED, standbys=Standbys(2, 1)), SITE, Phase.OPEN),
     "replica": manifests.cluster(REPLICA, SITE, Phase.CLOSED, volume_size="30Gi"),
-    "copied": manifests.cluster(SHARED, SITE, Phase.CLOSED, first=True, recovery=Copy("parent0001")),
+    "copied": manifests.cluster(SHARED, SITE, Phase.CLOSED, first=True, recovery=Copy("parent0001", "{}")),
     "replica-copied": manifests.cluster(REPLICA, replace(SITE, forks=Forks.COPY), Phase.CLOSED),
     "following": manifests.cluster(
         FOLLOWER, SITE, Phase.CLOSED, volume_size="30Gi", traits=Traits({"max_connections": 100, "max_wal_senders": 10})

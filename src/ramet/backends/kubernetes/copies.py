@@ -1,5 +1,6 @@
 """Copies of a server that serves, where the storage takes no snapshots: a job of the operator runs pg_basebackup."""
 
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -65,7 +66,9 @@ class KubernetesCopies:
             self.place.check_runs(source.parent)
             self.place.ensure_namespace(child)
             egress.close(self.place, child.service_id)
-            self.place.apply(child, Phase.CLOSED, first=True, recovery=Copy(parent_id), parent_id=parent_id)
+            begun = snapshots.position(self.place, source.parent, paused=False)
+            copy = Copy(parent_id, json.dumps(begun, sort_keys=True))
+            self.place.apply(child, Phase.CLOSED, first=True, recovery=copy, parent_id=parent_id)
         return self.progress(child.service_id, parent_id)
 
     def _bring(self, child: Server, source: Source) -> str | None:

@@ -85,7 +85,7 @@ def _annotations(traits: Traits, recovery: Recovery | Copy | None, *, first: boo
     found = {names.HIBERNATION: "on" if asleep else "off", **traits.annotations}
     if first:
         found[names.FIRST_ANNOTATION] = "true"
-    if isinstance(recovery, Recovery):
+    if recovery is not None:
         found[names.CAPTURE_ANNOTATION] = recovery.facts
     return found
 

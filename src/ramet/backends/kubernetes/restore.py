@@ -138,15 +138,17 @@ class KubernetesRestore:
 
     def _facts(self, child: Server, source: Source) -> dict[str, Any]:
         """Return what a fork of a snapshot begins with; one of now has at least what its parent had before that."""
-        parent = source.parent
-        if source.snapshot_id is None:
+        parent, copies = source.parent, self.copies.takes(source)
+        if copies:
+            cluster = self.place.cluster_of(child.service_id)
+            found = None if cluster is None else past.noted(cluster)
+        elif source.snapshot_id is None:
             taken = self.place.api.get(VolumeSnapshot, names.seed_name(child.service_id))
             found = None if taken is None else snapshots.begun_with(taken)
         else:
             taken = self.place.api.get(VolumeSnapshot, names.snapshot_name(parent.service_id, source.snapshot_id))
             found = None if taken is None else snapshots.noted(taken)
         found = found or snapshots.position(self.place, parent, paused=source.paused)
-        copies = self.copies.takes(source)
         return {
             "base_time": found.get("taken_at") or found["at"],
             "checks": [_COPIED if copies else _ATOMIC],

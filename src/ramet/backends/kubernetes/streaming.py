@@ -9,9 +9,10 @@ from ramet.backends.kubernetes import names
 
 @dataclass(frozen=True)
 class Copy:
-    """What the operator copies a fork of by pg_basebackup: a service that serves. Nothing is noted with the Cluster."""
+    """What the operator copies a fork of by pg_basebackup: a serving service. `facts` are noted with the Cluster."""
 
     service_id: str
+    facts: str
 
     def bootstrap(self, owned: Mapping[str, str]) -> dict[str, Any]:
         """Return the part of a Cluster; `owned` names a database that is there."""
