@@ -16,11 +16,21 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Next, Outcome, Wait, Work
-from ramet.procedures.servers import Creation, boot, finish, publish, repeats_from, submit_preparation, take_snapshot
+from ramet.procedures.servers import (
+    Creation,
+    boot,
+    finish,
+    publish,
+    repeats_from,
+    submit_preparation,
+    take_snapshot,
+    waits_while,
+)
 from ramet.procedures.state import CreateState
 from ramet.store import snapshots
 
@@ -36,6 +46,7 @@ class Based(Creation):
         return Next(self.after_secure)
 
     @repeats_from("boot")
+    @waits_while(SNAPSHOT_UNDER_WAY)
     def snapshot(self, work: Work[Any]) -> Outcome:
         if self.tools.backend.copies.are_needed():
             return Next("publish", replace(work.state, is_based=True))

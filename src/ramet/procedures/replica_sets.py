@@ -18,6 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
@@ -69,6 +70,7 @@ class _Replicas(Steps):
 class _NewReplicas(_Replicas):
     """What the procedures share that copy the service's data."""
 
+    @waits_while(SNAPSHOT_UNDER_WAY)
     def replicate(self, work: Work[Restartable]) -> Outcome:
         if not all(self.tools.backend.replicas.create(server) for server in self._servers(work)):
             return Wait(0.1, "the server to follow is not serving")

@@ -7,12 +7,15 @@ take     the snapshot                                             drop it, unles
 retire   no older prepared copies, and no rows of those           -
          that no restore point needs
 sweep    no files of them, and no WAL older than the window       -
+
+Its service is held until it is taken, or cut by storage that works on it for long after that.
 """
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.errors import Failed
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
+from ramet.errors import Failed, Unavailable
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
@@ -23,6 +26,8 @@ from ramet.procedures.servers import FORKED_WITHIN, Steps, Tools, release_holds,
 from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
 
+_STORED_SECONDS = 2.0
+
 
 class TakeSnapshot(Steps):
     """The steps of `snapshot`."""
@@ -30,10 +35,17 @@ class TakeSnapshot(Steps):
     name = ProcedureName.SNAPSHOT
 
     def take(self, work: Work[SnapshotState]) -> Outcome:
-        if self.tools.backend.copies.are_needed():
+        if self.tools.backend.copies.are_needed() or self.tools.service(work.subject).deleted_at is not None:
             return Done(changes=lambda tx: release_holds(tx, work))
         begun = self.tools.stopwatch()
-        taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
+        try:
+            taken = take_snapshot(self.tools, work, work.state.kind, work.state.name)
+        except Unavailable as error:
+            if error.code != SNAPSHOT_UNDER_WAY:
+                raise
+            with self.tools.store.write() as tx:  # nothing that is done to the server changes what was cut
+                release_holds(tx, work)
+            return Wait(_STORED_SECONDS, str(error))
         if isinstance(taken, Wait):
             self._give_way(work)
             return taken

@@ -154,10 +154,13 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
         )
     )
     monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
-    monkeypatch.setattr(snapshots, "_TAKE_SECONDS", 0.2)
+    monkeypatch.setattr(snapshots, "_STORED_SECONDS", 0.2)
     world.found.snapshots_at_once = False
-    with pytest.raises(Unavailable):
-        world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)
+    asked = [(SHARED, "snapshot02", False), (SHARED, "snapshot02", False), (SHARED, "snapshot02", True)]
+    for one in asked:
+        with pytest.raises(Unavailable) as late:
+            world.backend.restore.take_snapshot(*one)
+        assert (late.value.code, "has worked on" in late.value.message) == ("SNAPSHOT_UNDER_WAY", True)
     taken = world.found.objects["volumesnapshots", f"{NAME}-snapshot02"]
     world.found.put("volumesnapshots", {**taken, "status": {**taken["status"], "readyToUse": True}})
     facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=False)

@@ -8,6 +8,9 @@ from ramet.backends.interface.values import Capture, Progress, Server, SnapshotF
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
+# Raised as Unavailable by what takes a snapshot: it is cut, and the storage works on it. The server is not needed then.
+SNAPSHOT_UNDER_WAY = "SNAPSHOT_UNDER_WAY"
+
 
 class Restore(Protocol):
     """What is kept of the past of services, and what is made of it."""

@@ -196,9 +196,6 @@ class KubernetesRestore:
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         """Take a snapshot of the primary's volume; what it holds is archived soon."""
-        cluster = self.place.cluster_of(server.service_id)
-        if cluster is not None and cluster.is_asleep and not paused:
-            return None
         facts = snapshots.take_noted(self.place, server, snapshot_id, paused=paused)
         if facts is None:
             return None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import manifests, names, stopped, waking
 from ramet.backends.kubernetes.cluster import Place
@@ -15,6 +16,9 @@ from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _TAKE_SECONDS = 120.0
+# Some storage uploads what was cut, which may take hours: no thread waits for that.
+_STORED_SECONDS = 10.0
+_LONGEST_MINUTES = 24 * 60
 # The controller of snapshots tries again what has failed.
 _FAILING_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
@@ -30,7 +34,7 @@ def take(
 
     A snapshot is atomic, and a server is on one volume: the image is what a power failure at that moment would leave.
     `where` says where the WAL of the server is, which is noted as what it has `begun` with.
-    Raises Unavailable while the storage has not completed it.
+    Raises Unavailable while the storage has not completed it, with SNAPSHOT_UNDER_WAY once it is cut.
     """
     if place.api.get(VolumeSnapshot, name) is None:
         noted = None if where is None else {names.BEGUN_ANNOTATION: json.dumps(where(), sort_keys=True)}
@@ -49,7 +53,13 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     """
     name = names.snapshot_name(server.service_id, snapshot_id)
     found = place.api.get(VolumeSnapshot, name)
-    if found is not None and _is_cut(found.status) and noted(found) is None:
+    if found is not None and (known := noted(found)) is not None:
+        await_taken(place, name)
+        return known
+    cluster = place.cluster_of(server.service_id)
+    if cluster is not None and cluster.is_asleep and not paused:
+        return None
+    if found is not None and _is_cut(found.status):
         _remove(place, name)
         found = None
     if found is None:
@@ -62,13 +72,11 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
             VolumeSnapshot, manifests.snapshot(server.service_id, place.site, name, volume, snapshot_id, noting)
         )
     cut = _await(place, name, _is_cut)
-    facts = noted(cut)
-    if facts is None:
-        where = _stopped_at(place, server) if paused else _asked(place, server)
-        if where is None:
-            return None
-        facts = _facts(place, server, cut, where)
-        note(place, name, facts)
+    where = _stopped_at(place, server) if paused else _asked(place, server)
+    if where is None:
+        return None
+    facts = _facts(place, server, cut, where)
+    note(place, name, facts)
     await_taken(place, name)
     return facts
 
@@ -158,11 +166,19 @@ def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> 
             raise Failed("SNAPSHOT_LOST", f"The VolumeSnapshot {name} is gone", "Fork from another snapshot.")
         if is_so(found.status):
             return found
-        error = found.status.error
+        error, cut_at = found.status.error, found.status.creation_time
+        if cut_at and not error and time.monotonic() - began > _STORED_SECONDS:
+            raise Unavailable(SNAPSHOT_UNDER_WAY, f"The storage has worked on {name} for {_minutes_since(cut_at)} min")
         if time.monotonic() - began > (_FAILING_SECONDS if error else _TAKE_SECONDS):
             reason = error.message if error else "The storage driver has not answered."
             raise Unavailable("SNAPSHOT_LATE", f"The VolumeSnapshot {name} is not complete", reason)
         time.sleep(_LOOK_SECONDS)
+
+
+def _minutes_since(cut_at: str) -> int:
+    """Return for how many minutes storage has worked, which counts as progress for a day: it tells of no other."""
+    passed = datetime.now(UTC) - datetime.fromisoformat(cut_at)
+    return min(int(passed.total_seconds() / 60), _LONGEST_MINUTES)
 
 
 def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
