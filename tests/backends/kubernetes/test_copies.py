@@ -90,10 +90,11 @@ def test_a_copy_has_at_least_what_was_committed_before_it_was_begun(
     made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, backend = made
-    positions = iter({**STOPPED, "end_lsn": f"0/{n}000028", "at": f"2026-01-01T00:00:0{n}.000000Z"} for n in (1, 2, 3))
-    monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
-    for _ in range(2):
-        backend.copies.make(FORK, Source(SHARED))
+    seen = {**STOPPED, "end_lsn": "0/1000028", "at": "2026-01-01T00:00:01.000000Z"}
+    monkeypatch.setattr(waking, "position_of", lambda place, server: seen)
+    backend.copies.make(FORK, Source(SHARED))
+    seen = {**STOPPED, "end_lsn": "0/9000028", "at": "2026-01-01T00:09:00.000000Z"}
+    backend.copies.make(FORK, Source(SHARED))
     found.copies_at_once = True
     found.put("clusters", found.objects["clusters", NAME])
     captured = backend.restore.capture(FORK, Source(SHARED))
