@@ -1,6 +1,8 @@
 """Secured copies: a fork of one is as safe as one that was secured itself, and holds the same rows."""
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -244,6 +246,25 @@ def test_a_copy_that_cannot_be_secured_is_left_out(
     assert not is_in_advance(backend, forked)
     secured(backend, forked)
     assert rows_of(backend, forked.server) == [1]
+
+
+def test_snapshots_of_a_service_that_are_secured_at_once_do_not_meet(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_run, secure_fork = threading.Barrier(2), securing.secure_fork
+
+    def wait_and_secure(*arguments: Any, **options: Any) -> tuple[dict[str, Any], bool]:
+        both_run.wait(10)
+        return secure_fork(*arguments, **options)
+
+    monkeypatch.setattr(securing, "secure_fork", wait_and_secure)
+    with ThreadPoolExecutor(2) as threads:
+        directories = list(threads.map(lambda _: prepared(backend, parent), range(2)))
+    for directory in directories:
+        record = secured_copy.noted(directory)
+        assert record is not None
+        assert not record.failed
+        assert offline_verifier.has_verifier(directory / "secured" / record.pg_authid, Secret(record.verifier))
 
 
 def processes_below(directory: Path) -> list[int]:

@@ -152,8 +152,11 @@ def _installation(instances: Instances, server: Server) -> Installation:
 
 
 def _workshop(parent: ServicePaths, directory: Path) -> ServicePaths:
-    """Return the paths of the server that secures a copy: its sockets are in the directory of the parent's."""
-    return ServicePaths(directory / _WORKSHOP, parent.sockets / _WORKSHOP)
+    """Return the paths of the server that secures a copy: its sockets are in the directory of the parent's.
+
+    No other snapshot has the same ones: several of one service may be secured at once.
+    """
+    return ServicePaths(directory / _WORKSHOP, parent.sockets / directory.name)
 
 
 def drop(driver: Driver, parent: ServicePaths, directory: Path) -> None:
