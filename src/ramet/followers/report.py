@@ -7,6 +7,7 @@ from ramet.endpoints import DATABASE
 from ramet.imports.findings import Effect, Finding, in_order, refused
 from ramet.imports.report import room, shown_names
 from ramet.model.service_type import ServiceType
+from ramet.model.upstream import MOST_ORIGINS
 
 # The data, the WAL that arrives during the copy, and a share for the first snapshots.
 ROOM_FACTOR = 1.3
@@ -105,6 +106,13 @@ def _replication(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "max_wal_senders",
             f"max_wal_senders is {senders} in the source, and a base copy needs 2",
             "There: ALTER SYSTEM SET max_wal_senders = 10, and restart it.",
+        )
+    if facts.origins > MOST_ORIGINS:
+        yield refused(
+            "replication origins",
+            f"the source has {facts.origins} replication origins, and a standby can have {MOST_ORIGINS}",
+            "There: drop subscriptions, and origins that nothing uses (pg_replication_origin_drop); or import it"
+            " instead: ramet service import.",
         )
 
 

@@ -7,6 +7,9 @@ from msgspec import Struct
 
 from ramet.model.source_copies import SourceCopies
 
+# A server on a host keeps the progress of so many, and neither starts nor replays with those of more.
+MOST_ORIGINS = 100
+
 
 class FollowMethod(StrEnum):
     """How a service follows a source: as a physical standby, or by a subscription."""

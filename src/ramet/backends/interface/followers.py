@@ -20,7 +20,7 @@ class UpstreamFacts:
     `reserved_roles` exist there and are needed here.
     `replication_problem` says why the role cannot stream. `collation_version` is that of the database's locale, and
     `icu_version` that of ICU, where that provides it. `slots` are the physical replication slots there, and
-    `free_slots` is how many more it allows.
+    `free_slots` is how many more it allows. `origins` is how many replication origins the source has.
     """
 
     version: str
@@ -40,6 +40,7 @@ class UpstreamFacts:
     icu_version: str | None = None
     slots: tuple[str, ...] = ()
     free_slots: int = 1
+    origins: int = 0
 
 
 @dataclass(frozen=True)

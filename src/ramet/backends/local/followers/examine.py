@@ -45,6 +45,7 @@ _SLOTS = "SELECT slot_name::text FROM pg_replication_slots WHERE slot_type = 'ph
 _FREE_SLOTS = """
 SELECT current_setting('max_replication_slots')::int - count(*)::int FROM pg_replication_slots
 """
+_ORIGINS = "SELECT count(*) FROM pg_replication_origin"
 # A server that has loaded TimescaleDB has its settings in each database, also in those without the extension.
 _EXTENSIONS = """
 SELECT extname::text FROM pg_extension WHERE extname <> 'plpgsql'
@@ -95,6 +96,7 @@ def _read(connection: Connection) -> dict[str, Any]:
         "icu_version": collation[1],
         "slots": tuple(name for (name,) in rows(connection, _SLOTS)),
         "free_slots": rows(connection, _FREE_SLOTS)[0][0],
+        "origins": rows(connection, _ORIGINS)[0][0],
     }
 
 

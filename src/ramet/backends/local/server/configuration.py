@@ -15,6 +15,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.parameters import with_own
 from ramet.backends.local.server.standby import following, following_source
 from ramet.model.environment import Environment
+from ramet.model.upstream import MOST_ORIGINS
 from ramet.model.wal_level import WalLevel
 
 DEFAULT_TEMP_FILE_MBS = 1024
@@ -28,6 +29,7 @@ _TIMESCALEDB_JOBS = 16
 # The number of databases is rounded up, so that few new databases require a restart.
 _DATABASES_AT_ONCE = 16
 _MOST_DATABASES = 64
+_ORIGINS_SINCE = 18  # has a limit of their own
 _DEV_SHARED_BUFFERS_MB = 256
 _SHARED_SIZE_BUFFERS_MB = 32
 _SMALL_CPU_MILLIS = 2000
@@ -277,10 +279,12 @@ def _wal_buffers(server: Server) -> dict[str, str]:
 def _replication(server: Server) -> dict[str, str]:
     """Return how many servers may read the WAL: up to four replicas, and with logical replication subscribers.
 
-    A replica must allow as many senders as its primary (PostgreSQL 18 docs, 26.4.3).
+    A replica must allow as many senders as its primary (PostgreSQL 18 docs, 26.4.3). Before 18 the limit of slots is
+    that of replication origins, too, whose progress a copy of a source brings, and WAL of that.
     """
     most = "20" if server.primary is not None or server.wal_level is WalLevel.LOGICAL else "10"
-    return {"max_wal_senders": most, "max_replication_slots": most}
+    of_origins = "max_active_replication_origins" if server.pg_major >= _ORIGINS_SINCE else "max_replication_slots"
+    return {"max_wal_senders": most, "max_replication_slots": most, of_origins: str(MOST_ORIGINS)}
 
 
 def _max_wal_gbs(server: Server) -> int:
