@@ -1,5 +1,7 @@
 """A standby of a source that has more of something than services usually allow."""
 
+import psycopg
+
 from harness.waiting import eventually
 from ramet.client import Client, ForkStrategy
 from tests.followers.conftest import restart
@@ -8,6 +10,9 @@ from tests.sources import Source
 
 _SECONDS = 300.0
 _COUNT = "SELECT count(*) FROM ledger"
+
+
+_PREPARED = "SELECT count(*) FROM pg_prepared_xacts"
 
 
 def advance_origins(source: Source, first: int, last: int) -> None:
@@ -29,3 +34,26 @@ def test_a_source_with_many_replication_origins_is_followed_promoted_and_forked(
     client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
     child = fork(client, made.service_id, ForkStrategy.NOW)
     assert ask(child, _COUNT) == [(101,)]
+
+
+def test_a_service_with_the_prepared_transactions_of_its_source_starts_again_and_is_forked(
+    client: Client, source: Source
+) -> None:
+    restart(source, max_prepared_transactions="150")
+    with source.connect() as connection:
+        connection.execute("SET SESSION AUTHORIZATION app")
+        for number in range(101):
+            connection.execute(f"BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'p{number}'".encode())
+    made = follow(client, source)
+    assert ask(fork(client, made.service_id, ForkStrategy.NOW), _COUNT) == [(100,)]
+    client.promote_service(made.service_id)
+    client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
+    client.stop_service(made.service_id)
+    client.wait_paused(made.service_id, timeout_seconds=_SECONDS)
+    client.start_service(made.service_id)
+    client.wait_ready(made.service_id, timeout_seconds=_SECONDS)
+    with psycopg.connect(
+        host="localhost", port=made.endpoint.port, user="app", password="app", dbname="tsdb", connect_timeout=30
+    ) as connection:
+        assert connection.execute(_PREPARED).fetchall() == [(101,)]
+    assert ask(fork(client, made.service_id, ForkStrategy.NOW), _PREPARED) == [(0,)]

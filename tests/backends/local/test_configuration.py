@@ -81,6 +81,13 @@ def test_what_was_prepared_at_any_size_fits_every_other() -> None:
     assert all("max_prepared_transactions = '100'" in conf for conf in confs)
 
 
+def test_what_was_prepared_in_a_source_fits_a_service_that_follows_it_no_more() -> None:
+    features = replace(TLS, at_least={"max_prepared_transactions": 500})
+    for server in (SHARED, REPLICA):
+        conf = settings_of(postgresql_conf(server, PATHS, features, Phase.OPEN))
+        assert conf["max_prepared_transactions"] == "500"
+
+
 def test_many_chunks_can_be_locked_where_there_are_any() -> None:
     chunks = replace(SHARED, service_type=ServiceType.TIMESERIESDB)
     conf = postgresql_conf(chunks, PATHS, Features(has_tls=True, preload=("timescaledb",)), Phase.OPEN)

@@ -12,11 +12,11 @@ from ramet.backends.local.host.paths import Layout, ServicePaths, make_private_p
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server import access, configuration, copies
-from ramet.backends.local.server.configuration import Features, Phase
+from ramet.backends.local.server.configuration import MAX_PREPARED, Features, Phase
 from ramet.backends.local.server.parameters import without_module
 from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import foreign
-from ramet.backends.local.wal.control_file import read_standby_settings
+from ramet.backends.local.wal.control_file import read_max_prepared_transactions, read_standby_settings
 from ramet.machine.installation import Installation, Installations
 from ramet.model.service_type import ServiceType
 
@@ -130,7 +130,7 @@ class ConfigFiles:
 
     def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
         if server.upstream is None or not paths.data.is_dir():
-            return {}
+            return {MAX_PREPARED: read_max_prepared_transactions(paths.data)}
         return read_standby_settings(self.installations.of(server.pg_major).program("pg_controldata"), paths.data)
 
 

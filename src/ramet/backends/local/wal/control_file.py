@@ -1,9 +1,11 @@
 """The control file of a data directory, read with pg_controldata, whether or not a server runs there."""
 
+import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.wal.segment import Segment, record_end, segment_named, shown_lsn
 from ramet.errors import Failed
 from ramet.machine.programs import complete
@@ -19,6 +21,8 @@ _STANDBY_SETTINGS = {
 }
 # Of a checkpoint: SizeOfXLogRecord, SizeOfXLogRecordDataHeaderShort and sizeof(CheckPoint) of PostgreSQL 15 to 18.
 _CHECKPOINT_BYTES = 24 + 2 + 88
+# pg_control.h of PostgreSQL 15 to 18: max_prepared_xacts, three other fields, and a constant that confirms the layout.
+_PREPARED, _PREPARED_AT, _LAYOUT = struct.Struct("=i12xd"), 192, 1234567.0
 _TIME = "%a %b %d %H:%M:%S %Y"
 
 
@@ -74,6 +78,21 @@ def read_standby_settings(pg_controldata: str, data: Path) -> dict[str, int]:
     """
     fields = _fields(pg_controldata, data)
     return {name: int(fields[f"{shown} setting"]) for name, shown in _STANDBY_SETTINGS.items()}
+
+
+def read_max_prepared_transactions(data: Path) -> int:
+    """Return the max_prepared_transactions that a data directory was last used with; 0 where that is not known.
+
+    It reads the file itself: each start of a server asks for it.
+    """
+    try:
+        content = (data / "global" / "pg_control").read_bytes()
+    except GONE:
+        return 0
+    if len(content) < _PREPARED_AT + _PREPARED.size:
+        return 0
+    most, layout = _PREPARED.unpack_from(content, _PREPARED_AT)
+    return int(most) if layout == _LAYOUT else 0
 
 
 def read_standby_end(pg_controldata: str, data: Path) -> tuple[str, int]:
