@@ -1,12 +1,15 @@
 """The settings of a first start, and what PostgreSQL's log says about where it stopped and why."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import pytest
 
 from ramet.backends.interface.values import Capture
-from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
-from ramet.backends.local.restore.recovery import explained, recovery_settings
+from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
+from ramet.backends.local.restore.recovery import check_stop_point, explained, recovery_settings
+from ramet.backends.local.wal.control_file import ControlData
+from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
 
 TARGET = datetime(2026, 1, 15, 10, 30, 0, 250_000, tzinfo=UTC)
@@ -35,6 +38,25 @@ def test_what_an_earlier_release_captured_is_recovered_to_its_last_transaction()
 
 def test_without_a_target_there_is_nothing_to_set() -> None:
     assert recovery_settings(Capture(None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_right"),
+    [
+        (["redo done at 0/3000A60 system usage: CPU: elapsed: 0.01 s", "redo done at 0/4000060"], True),
+        (["redo done at 0/3000A28 system usage: CPU: elapsed: 0.01 s", "redo done at 0/3000A90"], False),
+        (["redo done at 0/3000A60", '1: last_commit = "2026-01-15 10:29:58+00"'], False),
+        ([], False),
+    ],
+)
+def test_recovery_to_the_end_that_was_killed_afterwards_is_known_by_its_log(
+    messages: list[str], *, is_right: bool
+) -> None:
+    last = {"xid": 7, "lsn": "0/3000A60", "time": "2026-01-15T10:29:59.000000Z"}
+    capture = Capture(None, {"timeline": 1, "end_lsn": "0/4000000", TO_THE_END: True, "cut": {"last_included": last}})
+    control = ControlData(7, "shut down", "0/4000060", "0/4000060", Segment(2, 4), 2, 8, TARGET)
+    with nullcontext() if is_right else pytest.raises(Failed, match="did not stop"):
+        assert check_stop_point(messages, capture, control)["last_commit_time"] == last["time"]
 
 
 def _capture(target: datetime | None = TARGET) -> Capture:
