@@ -99,6 +99,17 @@ def test_the_error_for_a_corrupt_snapshot_names_another_one() -> None:
     assert error.details == "Fork from another snapshot."
 
 
+def test_prepared_transactions_that_do_not_fit_into_a_smaller_fork_are_explained() -> None:
+    messages = [
+        "2026-01-15 10:30:00.298 UTC [7] LOG:  recovering prepared transaction 724 from shared memory",
+        "2026-01-15 10:30:00.305 UTC [7] FATAL:  out of shared memory",
+        "2026-01-15 10:30:00.305 UTC [7] HINT:  You might need to increase max_locks_per_transaction.",
+    ]
+    error = explained(messages, _capture(), DIED)
+    assert error.code == "RECOVERY_FAILED"
+    assert error.details.startswith("Fork with the size of its parent")
+
+
 def test_other_causes_of_death_are_left_as_they_are() -> None:
     messages = ["invalid record length at 0/2000100: wanted 24, got 0", "could not create any TCP/IP sockets"]
     assert explained(messages, _capture(), DIED) is DIED

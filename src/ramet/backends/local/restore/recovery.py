@@ -37,6 +37,8 @@ _LAST_COMPLETED = re.compile(rf"last completed transaction was at log time {_TIM
 _TOO_SHORT = re.compile(
     r"recovery ended before configured recovery target was reached|WAL ends before|could not locate .*checkpoint record"
 )
+# Replay itself takes no locks in single-user mode.
+_NO_LOCKS = re.compile(r"FATAL:  out of shared memory")
 _BAD_RECORD = re.compile(
     r"(?:incorrect|invalid|unexpected|record|contrecord|there is no|missing|could not decompress)"
     r".*? (?:at|LSN|address) ([0-9A-F]+/[0-9A-F]+)"
@@ -216,7 +218,13 @@ def _replayed_bytes(messages: Sequence[str]) -> dict[str, Any]:
 
 
 def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Failed:
-    """Return an error that names the damaged WAL segment, if that is why recovery failed; else the same error."""
+    """Return an error that names why recovery failed, if it is known: a damaged WAL segment, or too many locks."""
+    if any(_NO_LOCKS.search(message) for message in messages):
+        return Failed(
+            "RECOVERY_FAILED",
+            "The parent's prepared transactions have more locks than a service of this size can have",
+            "Fork with the size of its parent, or end its prepared transactions before.",
+        )
     if not any(_TOO_SHORT.search(message) for message in messages):
         return failure
     bad = _last(messages, _BAD_RECORD)
