@@ -26,6 +26,7 @@ from ramet.moves.destination import Belongings, Source
 from ramet.moves.verbs import cancel_move
 from ramet.operations import transitions
 from ramet.operations.procedure import Procedure
+from ramet.operations.worker import Worker
 from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
 from ramet.store import operations
 from ramet.store.tables import operation
@@ -33,6 +34,7 @@ from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
 from tests.moves.conftest import ROWS, URL, Pair, Watched
 from tests.moves.moving import go_on, held_at, run, shown
+from tests.power_cuts import Disk
 
 
 def test_a_service_is_at_the_other_ramet_with_its_rows_and_stays_here_paused(pair: Pair) -> None:
@@ -89,6 +91,23 @@ def test_crashes_after_the_effect_of_each_step_come_to_the_same_end(pair: Pair) 
         return one
 
     assert run(pair, crashing).status is OperationStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("step", DECIDED)
+def test_a_power_cut_does_not_take_back_that_a_move_is_decided(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    service = pair.service()
+    move_id, disk = pair.request(service), Disk(pair.here, monkeypatch)
+    with pytest.raises(laws.Crash):
+        pair.work(
+            Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", lambda one: laws.crashing(one, step)))
+        )
+    disk.cut_power()
+    assert shown(pair, move_id).is_decided
+    pair.work()
+    assert shown(pair, move_id).status is OperationStatus.SUCCEEDED
+    assert (pair.places(), pair.rows_there()) == (["there"], ROWS)
 
 
 @pytest.mark.parametrize(("step", "after"), [("promote", False), *((step, True) for step in STEPS)])

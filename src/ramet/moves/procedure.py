@@ -156,7 +156,7 @@ class Move(Steps):
         if seen is None or not seen.follows:
             raise Failed("NOT_FOLLOWING", "The service there follows this one no more", "Move it again.")
         if seen.replayed_lsn is not None and lsn_number(seen.replayed_lsn) >= lsn_number(_end_of(work)):
-            return Next("promote", replace(work.state, is_decided=True))
+            return Next("promote", replace(work.state, is_decided=True), durable=True)
         if self.tools.clock() - work.step_started_at > _DRAIN_WITHIN:
             raise Failed(
                 "COPY_BEHIND",

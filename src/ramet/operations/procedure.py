@@ -46,11 +46,16 @@ class Work(Generic[State]):
 
 @dataclass(frozen=True)
 class Next:
-    """Continue with `step`, and with `state` if it has changed; `changes` are committed with it."""
+    """Continue with `step`, and with `state` if it has changed; `changes` are committed with it.
+
+    `durable`: a power cut must not take the operation back to before `step`, because that does, or lets others do, what
+    an earlier step could not go on from. With `changes` it is durable in any case.
+    """
 
     step: str
     state: msgspec.Struct | None = None
     changes: Changes | None = None
+    durable: bool = False
 
 
 @dataclass(frozen=True)

@@ -161,11 +161,7 @@ class Runner:
     def _record(
         self, before: Operation, transition: Transition, changes: Changes | None, keeps: bool
     ) -> Operation | None:
-        # What a power cut takes from the history is taken again, as after any crash: a step in between needs no flush.
-        # But others decide by the rows that a step changed, and the next step may remove from the host what they named.
-        # A database on another host may be cut off while workers live, whose fences it must not forget.
-        durable = self.store.is_postgresql or changes is not None or transition.after.status in _OVER
-        with self.store.write(durable=durable, patient=True) as tx:
+        with self.store.write(durable=self._is_durable(transition, changes), patient=True) as tx:
             # Row changes come before the operation's own row: the verbs lock a service first, then its operation.
             if changes is not None:
                 changes(tx)
@@ -183,6 +179,17 @@ class Runner:
         if event is not None:
             self.observe(before, after, event)
         return after if keeps else None
+
+    def _is_durable(self, transition: Transition, changes: Changes | None) -> bool:
+        """Tell whether a power cut must not take a transition back.
+
+        A step in between needs no flush: what is taken from the history is done again, as after any crash. But others
+        decide by the rows that a step changed, and the next step may remove from the host what they named. After an
+        undo no step may go on as if nothing had been undone, and no undo may follow one of an earlier step. A database
+        on another host may be cut off while workers live, whose fences it must not forget.
+        """
+        is_forward = transition.after.status is OperationStatus.RUNNING
+        return self.store.is_postgresql or changes is not None or transition.durable or not is_forward
 
     def _without_secrets(self, after: Operation) -> Operation:
         """Return an operation as its history keeps it: once it is over, without the secrets that it needed."""

@@ -24,7 +24,7 @@ class Transition:
 
     In `after`, `attempt` counts the attempts at the step that have ended. `pause_seconds` of 0 means: continue at once.
     `event` is the outcome that the history shows, None for what needs no entry. `begins_step`: its step begins when it
-    is recorded.
+    is recorded. `durable`: no power cut may take it back.
     """
 
     after: Operation
@@ -32,13 +32,15 @@ class Transition:
     event: str | None = None
     error: str | None = None
     begins_step: bool = False
+    durable: bool = False
 
 
 def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, seconds: float) -> Transition:
     """Return the transition for the outcome of a step that took so many seconds."""
     match outcome:
         case Next():
-            return Transition(_at(operation, outcome.step, outcome.state), event="DONE", begins_step=True)
+            after = _at(operation, outcome.step, outcome.state)
+            return Transition(after, event="DONE", begins_step=True, durable=outcome.durable)
         case Done():
             over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
             return Transition(replace(over, error=None), event="DONE", error=outcome.warning)

@@ -67,7 +67,7 @@ class Delete(Steps):
         if work.state.left_in_source is None:
             left = self._discard_source(work.subject)
             if left is not None:  # recorded at once: another run would not find it
-                return Next(work.step, replace(work.state, left_in_source=left))
+                return Next(work.step, replace(work.state, left_in_source=left), durable=True)
         if unseen is not None:
             return self._destroy_without_last_state(work, str(unseen))
         self.tools.backend.servers.destroy(work.subject)

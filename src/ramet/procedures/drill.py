@@ -120,7 +120,7 @@ class Drill(Steps):
         """Continue the recovery, or give it up for what wants to begin with the service that it holds."""
         if work.state.captured().needs_parent and self.tools.service(work.subject).activity is not None:
             _log.info("the restore drill of service %s gives way to another operation", work.subject)
-            return Next("drop", replace(work.state, gives_way=True))
+            return Next("drop", replace(work.state, gives_way=True), durable=True)
         return recover(self.tools, work, self._server(work))
 
     def boot(self, work: Work[DrillState]) -> Outcome:
@@ -132,7 +132,7 @@ class Drill(Steps):
             return Wait(_YIELD_SECONDS, "amcheck")
         if complaints:
             raise Failed("DATA_DAMAGED", "amcheck found damage in what was restored", complaints)
-        return Next("drop")
+        return Next("drop", durable=True)  # no earlier step finds the volume
 
     @waits_while(SERVER_ENDING)
     def drop(self, work: Work[DrillState]) -> Outcome:

@@ -66,7 +66,8 @@ class FollowLogical(Import):
         if not seen.is_copied:
             self.tools.backend.host.check_room()  # the copy is no session, which would become read-only
             return Wait(_PAUSE_SECONDS, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
-        return Next("analyze", replace(work.state, report={**work.state.report, "copied_tables": seen.tables}))
+        report = {**work.state.report, "copied_tables": seen.tables}
+        return Next("analyze", replace(work.state, report=report), durable=True)  # nothing is loaded again beside it
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.subscriptions.discard(work.subject)

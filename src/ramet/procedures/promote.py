@@ -69,7 +69,7 @@ class Promote(Steps):
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
         state = replace(work.state, taken_over=found | work.state.taken_over)
-        return Next("publish", state)
+        return Next("publish", state, durable=True)  # what clients make from then on is not neutralized
 
     def publish(self, work: Work[PromoteState]) -> Outcome:
         service = self.tools.service(work.subject)

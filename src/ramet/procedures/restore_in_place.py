@@ -158,7 +158,7 @@ class RestoreInPlace(Steps):
 
     def stop(self, work: Work[RestoreState]) -> Outcome:
         self.tools.backend.replacements.release(self.tools.server(work), self._copy(work))
-        return Next("set_aside")
+        return Next("set_aside", durable=True)  # no earlier step finds the data afterwards
 
     def set_aside(self, work: Work[RestoreState]) -> Outcome:
         self.tools.backend.replacements.move_data(self.tools.server(work), self._previous(work))
@@ -179,7 +179,7 @@ class RestoreInPlace(Steps):
         if booting is not None:
             return booting
         killed = retry_if_server_killed(work, lambda: self._give_passwords(work, server))
-        return killed or Next("open", replace(work.state, is_open=True))
+        return killed or Next("open", replace(work.state, is_open=True), durable=True)
 
     def _give_passwords(self, work: Work[RestoreState], server: Server) -> None:
         if work.state.secures_late:

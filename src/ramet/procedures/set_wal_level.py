@@ -54,7 +54,7 @@ class SetWalLevel(Change):
         if not isinstance(outcome, Next) or outcome.step != "open":
             return outcome
         self.tools.backend.replication.permit(self.tools.server(work))
-        return Next("open", replace(work.state, is_in_force=True))
+        return Next("open", replace(work.state, is_in_force=True), durable=True)
 
     def undo_boot(self, work: Work[WalLevelState]) -> None:
         if not work.state.is_in_force:

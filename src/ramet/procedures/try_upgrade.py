@@ -126,7 +126,8 @@ class TryUpgrade(Fork):
             raise AssertionError("BUG: the survey before comes first")
         report = {**state.report, **compared(state.before, after)}
         following = "secure" if state.keeps else "end"
-        return Next(following, replace(self._timed(work), report=report, before=None))
+        following_state = replace(self._timed(work), report=report, before=None)
+        return Next(following, following_state, durable=True)  # `end` removes the data
 
     @repeats_from("start")
     def secure(self, work: Work[Any]) -> Outcome:

@@ -169,7 +169,7 @@ class Upgrade(Steps):
 
     def close(self, work: Work[UpgradeState]) -> Outcome:
         self.tools.backend.servers.stop(self._upgraded_copy(work))
-        return Next("set_aside")
+        return Next("set_aside", durable=True)  # no earlier step finds the data afterwards
 
     def set_aside(self, work: Work[UpgradeState]) -> Outcome:
         service, state = self.tools.service(work.subject), work.state
@@ -195,7 +195,8 @@ class Upgrade(Steps):
         return Next("serve", changes=lambda tx: services.update_service(tx, work.subject, pg_major=to_major))
 
     def serve(self, work: Work[UpgradeState]) -> Outcome:
-        return boot(self.tools, work, self._after(work)) or Next("open", replace(work.state, is_open=True))
+        opening = Next("open", replace(work.state, is_open=True), durable=True)
+        return boot(self.tools, work, self._after(work)) or opening
 
     def open(self, work: Work[UpgradeState]) -> Outcome:
         server = self._after(work)

@@ -1,0 +1,160 @@
+"""A power cut takes back steps that were not flushed, and every procedure comes to the same end all the same."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.control.requests import CreateRequest
+from ramet.control.services import delete_service, get_service
+from ramet.errors import NotFound
+from ramet.followers.verbs import FollowRequest, follow_service
+from ramet.model.service import status_of
+from ramet.model.status import OperationStatus, Status
+from ramet.operations.procedure import Procedure, Work
+from ramet.store.tables import operation
+from tests import procedure_laws as laws
+from tests.power_cuts import Disk
+from tests.procedures.test_laws import CASES, FOLLOWED, STEPS, nothing_is_held
+from tests.worlds import Hurried, World, make_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = make_world(tmp_path, MemoryBackend(), Hurried)
+    yield made
+    made.store.close()
+
+
+def cut(world: World, disk: Disk, name: str, rewrite: laws.Rewrite) -> None:
+    """Run a procedure until it crashes, and cut the power then."""
+    with pytest.raises(laws.Crash):
+        Hurried(world.store, laws.rewritten(world.procedures, name, rewrite)).run_until_idle()
+    disk.cut_power()
+
+
+def recover(world: World) -> None:
+    """Run what is under way, and what the observer submits, until all servers serve again."""
+    for _ in range(3):
+        Hurried(world.store, world.procedures).run_until_idle()
+        world.health.inspect()
+
+
+def rows(world: World, service_id: str) -> list[str]:
+    return [row.value for row in world.backend.volumes[service_id].rows]
+
+
+def status(world: World, service_id: str) -> Status | None:
+    try:
+        return status_of(get_service(world.plane, world.project.id, service_id))
+    except NotFound:
+        return None
+
+
+def under_way(world: World, name: str) -> sa.Row[Any]:
+    with world.store.read() as tx:
+        return tx.execute(operation.select().where(operation.c.procedure == name)).one()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "step"), STEPS)
+def test_a_power_cut_after_a_steps_effect_comes_to_the_same_end(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, step: str
+) -> None:
+    subject = CASES[name][0](world, world.create().id)
+    disk = Disk(world, monkeypatch)
+    cut(world, disk, name, lambda procedure: laws.crashing(procedure, step))
+    recover(world)
+    assert status(world, subject) == CASES[name][1]
+    assert nothing_is_held(world)
+    assert world.leftovers() == []
+    with world.store.read() as tx:
+        failed = tx.execute(operation.select().where(operation.c.status == OperationStatus.FAILED)).all()
+    assert failed == []
+
+
+EXCHANGES = [("upgrade", undo) for undo in ("stop", "copy", "set_aside", "take_over")] + [
+    ("restore", undo) for undo in ("capture", "settle", "stop", "set_aside", "take_over")
+]
+
+
+@pytest.mark.parametrize("is_repaired", [False, True])
+@pytest.mark.parametrize(("name", "undo"), EXCHANGES)
+def test_a_power_cut_after_an_undo_leaves_the_service_with_its_own_data(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, undo: str, is_repaired: bool
+) -> None:
+    """Also where what failed would succeed afterwards."""
+    subject = CASES[name][0](world, world.create().id)
+    before, disk = rows(world, subject), Disk(world, monkeypatch)
+
+    def fail(procedure: Procedure) -> Procedure:
+        return laws.failing(procedure, "serve", after=False)
+
+    def crash(procedure: Procedure) -> Procedure:
+        def run(work: Work[Any]) -> None:
+            procedure.undo[undo](work)
+            raise laws.Crash
+
+        return replace(fail(procedure), undo={**procedure.undo, undo: run})
+
+    cut(world, disk, name, crash)
+    if not is_repaired:
+        world.procedures[:] = laws.rewritten(world.procedures, name, fail)
+    recover(world)
+    assert (status(world, subject), rows(world, subject)) == (Status.READY, before)
+    assert under_way(world, name).status == OperationStatus.FAILED
+    assert nothing_is_held(world)
+    assert world.leftovers() == []
+
+
+# A case, a procedure in it, and a step that must not be followed by an earlier one again, because of what it does.
+UNREPEATABLE = [
+    ("upgrade", "upgrade", "set_aside"),  # the data is elsewhere
+    ("upgrade", "upgrade", "open"),  # clients may have written
+    ("upgrade", "try_upgrade", "end"),  # the data of the fork is gone
+    ("restore", "restore", "set_aside"),
+    ("restore", "restore", "open"),
+    ("promote", "promote", "publish"),
+    ("set_wal_level", "set_wal_level", "open"),  # clients may have made slots
+    ("drill", "drill", "drop"),
+    ("follow_logical", "follow_logical", "analyze"),  # what was fetched is gone
+]
+
+
+@pytest.mark.parametrize(("case", "name", "step"), UNREPEATABLE)
+def test_a_power_cut_does_not_lead_back_to_before_a_step(
+    world: World, monkeypatch: pytest.MonkeyPatch, case: str, name: str, step: str
+) -> None:
+    CASES[case][0](world, world.create().id)
+    disk = Disk(world, monkeypatch)
+    cut(world, disk, name, lambda procedure: laws.crashing(procedure, step))
+    assert under_way(world, name).step == step
+
+
+def test_a_power_cut_does_not_take_away_what_a_deletion_has_left_in_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = world.backend.followers
+    limited = {**followers.facts.settings, "max_slot_wal_keep_size": "1024"}
+    followers.facts = replace(followers.facts, settings=limited)
+    request = FollowRequest(CreateRequest("new"), FOLLOWED, followers.password, creates_slot=True)
+    service = world.settle(follow_service(world.plane, world.project.id, request))
+    followers.problem = "The source cannot be reached."
+
+    def crash(_service_id: str) -> None:
+        raise laws.Crash
+
+    delete_service(world.plane, world.project.id, service.id)
+    disk = Disk(world, monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.servers, "destroy", crash)
+        cut(world, disk, "delete", lambda procedure: procedure)
+    followers.slots.clear()  # another run would not find it
+    recover(world)
+    with world.store.read() as tx:
+        deletion = tx.execute(operation.select().where(operation.c.procedure == "delete")).one()
+    assert "stays in the source" in str(deletion.state["left_in_source"])
