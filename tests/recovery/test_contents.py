@@ -39,6 +39,19 @@ def test_a_service_can_be_restored_from_its_first_base_backup_until_its_last_wal
     assert (other.oldest, other.newest, other.size_bytes) == (None, None, 0)
 
 
+def test_a_service_whose_machine_was_lost_during_its_upgrade_has_the_version_of_its_base_backup(
+    world: World, bucket: Bucket, tmp_path: Path
+) -> None:
+    ids = created(world, ["shop"])
+    archive_base(bucket, ids["shop"], tmp_path)
+    publish(world, bucket, tmp_path)
+    (found,) = read_contents(bucket).catalogues
+    (shop,) = found.services
+    write_catalogue(bucket, replace(found, services=(replace(shop, pg_major=19),)))
+    (holding,) = read_contents(bucket).holdings
+    assert holding.entry.pg_major == 18
+
+
 def test_services_that_a_new_installation_did_not_recover_stay_in_the_list(
     world: World, bucket: Bucket, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from ramet.archive import layout
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.object_store import Bucket
@@ -141,6 +143,8 @@ def _holding(bucket: Bucket, entry: ServiceEntry, project: str) -> Holding:
     objects = list(bucket.objects(f"{entry.archive_name}/"))
     wal_prefix = layout.wal_prefix(entry.archive_name)
     wal_times = [found.written_at for found in objects if found.key.startswith(wal_prefix)]
+    if backups:  # while a service is upgraded, its row may have another version than what was archived so far
+        entry = replace(entry, pg_major=backups[-1].pg_version // 10_000)
     return Holding(
         entry=entry,
         project=project,
