@@ -56,6 +56,21 @@ def test_a_resize_and_replicas_count(world: World) -> None:
     assert smaller.status_code == 202
 
 
+def test_a_resize_counts_as_soon_as_it_is_accepted_and_one_to_less_until_it_is_over(world: World) -> None:
+    one, other = (world.ready(name=name, cpu_millis="500", memory_gbs="2") for name in ("one", "other"))
+    _limit(world, max_memory_gbs=8, max_cpu_millis=2000)
+    larger = {"cpu_millis": "500", "memory_gbs": "6"}
+    assert world.post(world.path(one["service_id"], "resize"), larger).status_code == 202
+    assert world.post(world.path(other["service_id"], "resize"), larger).json()["code"] == "PROJECT_LIMIT"
+    assert _try_create(world, **larger)["code"] == "PROJECT_LIMIT"
+    world.work()
+    smaller = {"cpu_millis": "500", "memory_gbs": "2"}
+    assert world.post(world.path(one["service_id"], "resize"), smaller).status_code == 202
+    assert _try_create(world, **smaller)["code"] == "PROJECT_LIMIT"
+    world.work()
+    assert _try_create(world, **smaller)["status"] == "QUEUED"
+
+
 def test_a_key_has_limits_of_its_own(world: World) -> None:
     world.ready()
     developer = world.with_key(Role.DEVELOPER, limits=KeyLimits(max_services=1))

@@ -39,6 +39,20 @@ def test_servers_that_run_or_start_count_and_others_do_not(store: Store) -> None
         assert running.committed_mbs(tx) - before == 8 * 1024 + 256 + 3 * 64
 
 
+def test_a_service_that_is_being_resized_counts_with_the_larger_size(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        prod = a_service(tx, project, name="shop", environment=Environment.PROD, size=Size(500, 2))
+        services.update_service(tx, prod.id, ready_at=NOW)
+        before = running.committed_mbs(tx)
+        for sizes in ({"before": (500, 2), "after": (500, 6)}, {"before": (500, 6), "after": (500, 2)}):
+            operation_id = operations.submit(tx, ProcedureName.RESIZE, "settle", prod.id, sizes)
+            services.update_service(tx, prod.id, operation_id=operation_id)
+            assert running.committed_mbs(tx) - before == 4 * 1024
+            (shown,) = [each for each in running.list_running(tx) if each.project_id == project.id]
+            assert shown.memory_mbs == 6 * 1024
+
+
 def test_services_that_are_to_get_another_host_are_found(store: Store) -> None:
     with store.write() as tx:
         moving, _other = (a_service(tx, a_project(tx), port=port) for port in (20000, 20001))

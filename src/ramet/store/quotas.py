@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ramet.store.resizes import Resizing, resizes_under_way
 from ramet.store.tables import is_live, last_usage, replica_set, service
 
 
@@ -12,7 +13,8 @@ from ramet.store.tables import is_live, last_usage, replica_set, service
 class Holding:
     """A service, or a read replica set with all its nodes. Shared ones have no CPU and no memory of their own.
 
-    `made_by` is the public key whose request made the service.
+    One that is being resized has the larger one of both sizes. `made_by` is the public key whose request made the
+    service.
     """
 
     name: str
@@ -30,15 +32,20 @@ def list_holdings(tx: sa.Connection, project_id: str, made_by: str | None = None
     live &= service.c.unclaimed.is_(False)
     if made_by is not None:
         live &= service.c.made_by == made_by
-    size = (service.c.cpu_millis, service.c.memory_gbs)
     measured = service.outerjoin(last_usage, last_usage.c.subject == service.c.id)
-    columns = (service.c.name, service.c.parent_service_id, *size, last_usage.c.storage_mb, service.c.made_by)
-    rows = tx.execute(sa.select(*columns).select_from(measured).where(live)).all()
-    own = [
-        Holding(name, parent is not None, False, cpu or 0, memory or 0, disk or 0, maker)
-        for name, parent, cpu, memory, disk, maker in rows
-    ]
+    columns = (service.c.id, service.c.name, service.c.parent_service_id, service.c.cpu_millis, service.c.memory_gbs)
+    query: sa.Select[Any] = sa.select(*columns, last_usage.c.storage_mb, service.c.made_by).select_from(measured)
+    resizes = resizes_under_way(tx)
+    own = [_of_service(row, resizes.get(row.id)) for row in tx.execute(query.where(live))]
     return own + [_of_set(row) for row in tx.execute(_sets(live))]
+
+
+def _of_service(row: sa.Row[Any], resizing: Resizing | None) -> Holding:
+    cpu, memory = row.cpu_millis, row.memory_gbs
+    if resizing is not None:
+        cpu, memory = resizing.most_cpu_millis, resizing.most_memory_gbs
+    is_fork = row.parent_service_id is not None
+    return Holding(row.name, is_fork, False, cpu or 0, memory or 0, row.storage_mb or 0, row.made_by)
 
 
 def _sets(live: sa.ColumnElement[bool]) -> sa.Select[Any]:

@@ -1,4 +1,4 @@
-"""What runs on the host, or is being started there."""
+"""What runs on the host, or is being started there. What is being resized counts with the larger one of both sizes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.store.due import UNDER_WAY
+from ramet.store.resizes import resizes_under_way
 from ramet.store.tables import is_live, operation, replica_set, service
 
 # Those that start a server beside the ones that have a row of their own. A drill waits until there is room.
@@ -52,17 +53,23 @@ def committed_mbs(tx: sa.Connection) -> int:
     """Return the memory that all servers which run may come to need."""
     grouped = tx.execute(_by_size)
     of_services = sum(int(count) * _needed(environment, memory) for environment, memory, count in grouped)
-    return of_services + sum(one.memory_mbs for one in _sets(tx))
+    growth = sum(
+        _needed(one.environment, one.most_memory_gbs) - _needed(one.environment, one.memory_gbs)
+        for one in resizes_under_way(tx).values()
+    )
+    return of_services + growth + sum(one.memory_mbs for one in _sets(tx))
 
 
 def list_running(tx: sa.Connection) -> Sequence[Running]:
     """Return all that runs or is being started, of all projects."""
     owner = sa.case((service.c.unclaimed.is_(False), service.c.project_id))
-    columns = (service.c.name, owner, service.c.made_by, service.c.environment, service.c.memory_gbs)
-    rows = tx.execute(sa.select(*columns).where(_RUNNING))
-    own = [
-        Running(name, project, key, 1, _needed(environment, memory)) for name, project, key, environment, memory in rows
-    ]
+    columns = (service.c.id, service.c.name, owner, service.c.made_by, *_size)
+    resizes = resizes_under_way(tx)
+    own = []
+    for service_id, name, project, key, environment, memory in tx.execute(sa.select(*columns).where(_RUNNING)):
+        resizing = resizes.get(service_id)
+        most = memory if resizing is None else resizing.most_memory_gbs
+        own.append(Running(name, project, key, 1, _needed(environment, most)))
     return [*own, *_sets(tx)]
 
 
