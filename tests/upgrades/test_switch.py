@@ -21,6 +21,7 @@ from ramet.control.services import delete_service, get_service, list_services, s
 from ramet.errors import Failed, Invalid, NotFound
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.life_span import LifeTerms
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
@@ -88,6 +89,14 @@ def test_the_service_keeps_id_and_endpoint_and_the_state_before_is_paused(world:
     start_service(world.plane, world.project.id, before.id)
     world.worker.run_until_idle()
     assert (world.backend.values(shop.id), world.backend.values(before.id)) == (["one", "two"], ["one"])
+
+
+def test_the_state_before_has_the_labels_of_the_service_and_expires_with_it(world: World, shop: Service) -> None:
+    request = ForkRequest(ForkStrategy.NOW, labels={"pr": "42"}, life=LifeTerms(ttl_seconds=3600))
+    preview = world.fork(shop, request)
+    before = seen(world, str(upgraded(world, preview).previous_service_id))
+    assert before.labels == {"pr": "42"}
+    assert (before.life_span, preview.life_span is not None) == (preview.life_span, True)
 
 
 def test_both_can_be_forked_and_deleted(world: World, shop: Service) -> None:

@@ -12,7 +12,7 @@ from ramet.control.duties.health import Health
 from ramet.control.requests import CreateRequest
 from ramet.control.services import create_service, list_services, stop_service
 from ramet.control.sleep import submit_sleep
-from ramet.errors import Error, Invalid, NotFound, Unavailable, WrongState
+from ramet.errors import Error, Exhausted, Invalid, NotFound, Unavailable, WrongState
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
 from ramet.model.upgrade import Refusal, Statement, UpgradeFacts
@@ -63,6 +63,21 @@ def test_a_trial_that_is_kept_is_a_service_of_the_new_version(world: World, shop
     assert kept.origin is not None
     assert kept.origin.service_id == shop.id
     assert world.fork(kept).pg_major == NEW
+
+
+def test_a_trial_that_is_kept_is_within_the_limits_of_forks_and_any_other_is_not(world: World, shop: Service) -> None:
+    world.projects.change_limits(world.project.id, {"max_services": 1})
+    assert tried(world, shop).status is OperationStatus.SUCCEEDED
+    with pytest.raises(Exhausted, match="may have 1 services"):
+        tried(world, shop, keeps=True)
+
+
+def test_a_trial_that_is_kept_expires_as_any_fork_and_does_not_fall_asleep(world: World, shop: Service) -> None:
+    world.projects.change_limits(world.project.id, {"fork_ttl_seconds": 3600, "fork_sleep_after_seconds": 900})
+    kept = tried(world, shop, keeps=True).trial
+    assert kept.life_span is not None
+    assert kept.life_span.ttl_seconds == 3600
+    assert kept.sleep_after_seconds is None
 
 
 def test_rows_that_are_lost_are_in_the_report(world: World, shop: Service) -> None:

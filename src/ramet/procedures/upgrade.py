@@ -173,6 +173,7 @@ class Upgrade(Steps):
 
     def set_aside(self, work: Work[UpgradeState]) -> Outcome:
         service, state = self.tools.service(work.subject), work.state
+        span = None if service.life_span is None else service.life_span.as_granted
         self.tools.backend.upgrades.hand_over(work.subject, state.previous_id)
 
         def record(tx: sa.Connection) -> None:
@@ -185,6 +186,8 @@ class Upgrade(Steps):
                 verifier=service.verifier.reveal(),
                 settings=with_pool(service.settings, None),
                 name=suffixed(service.name, f"-before-{state.to_major}"),
+                labels=service.labels or None,
+                life_span=services.life_span_column(span),
             )
 
         return Next("take_over", changes=record)

@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 
 from ramet.control.admission import capacity_of, check_admission, wanted_for
-from ramet.control.forks import plan_fork, recheck, state_of
+from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import earlier_answer, new_identity, remember, replay
 from ramet.control.key_limits import with_present_key
+from ramet.control.life_spans import within_limits
 from ramet.control.lookup import check_independent, find_service, no_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
@@ -91,7 +93,8 @@ def upgrade_service(
         _check_ready(plan.parent)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork]))
-        fork = new.given_to(plan.fork, plane, port)
+        given = _within_limits(plane, tx, plan) if request.keeps else plan.fork
+        fork = new.given_to(given, plane, port)
         state = TryUpgradeState(
             **asdict(state_of(tx, plan, wanted)),
             from_major=service.pg_major,
@@ -152,6 +155,12 @@ def _checked(plane: Plane, project_id: str, service_id: str, request: UpgradeReq
             "\n".join(_in_words(one) for one in facts.refusals[:_SHOWN_REFUSALS]),
         )
     return service, facts
+
+
+def _within_limits(plane: Plane, tx: sa.Connection, plan: ForkPlan) -> Service:
+    """Return a fork that remains, as any other is given. It does not fall asleep: it has no port for that."""
+    (fork,) = within_limits(plane, tx, [plan.fork], plan.parent)
+    return replace(fork, sleep_after_seconds=None)
 
 
 def _check_ready(service: Service) -> None:
