@@ -13,6 +13,7 @@ from ramet.backends.memory.servers import MemoryServers
 from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import MOST_KILLS
+from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests.worlds import World, make_world
 
 
@@ -94,6 +95,19 @@ def test_a_fork_whose_server_is_killed_on_its_way_is_started_again(
     assert status_of(fork) is Status.READY
     assert backend.kills == 0
     assert (fork.report or {})["neutralised"]["rolled_back"] == ["transfer"]
+
+
+@pytest.mark.parametrize("call", ["await_ready", "secure", "open"])
+def test_a_trial_upgrade_whose_server_is_killed_on_its_way_is_kept(
+    world: World, backend: KillingBackend, call: str
+) -> None:
+    parent = world.create()
+    backend.kills, backend.call = MOST_KILLS, call
+    request = UpgradeRequest(19, is_trial=True, keeps=True)
+    kept = world.settle(upgrade_service(world.plane, world.project.id, parent.id, request))
+    assert (status_of(kept), kept.failure) == (Status.READY, None)
+    assert (kept.report or {})["upgrade"]["row_differences"] == []
+    assert backend.kills == 0
 
 
 @pytest.mark.parametrize("call", ["await_ready", "secure", "take_snapshot", "open"])

@@ -119,15 +119,13 @@ class TryUpgrade(Fork):
     @repeats_from("start")
     def compare(self, work: Work[TryUpgradeState]) -> Outcome:
         server, state = self.tools.server(work), work.state
+        if state.before is None:  # this was done when the server was killed in a later step
+            return Next("secure")
         after = self.tools.backend.upgrades.survey(server, state.facts.statements, PATIENCE_SECONDS)
         if after is None:
             return Wait(_PAUSE_SECONDS, "counting rows")
-        if state.before is None:
-            raise AssertionError("BUG: the survey before comes first")
-        report = {**state.report, **compared(state.before, after)}
-        following = "secure" if state.keeps else "end"
-        following_state = replace(self._timed(work), report=report, before=None)
-        return Next(following, following_state, durable=True)  # `end` removes the data
+        changed = replace(self._timed(work), report={**state.report, **compared(state.before, after)}, before=None)
+        return Next("secure", changed) if state.keeps else Next("end", changed, durable=True)  # which removes the data
 
     @repeats_from("start")
     def secure(self, work: Work[Any]) -> Outcome:
