@@ -22,8 +22,8 @@ class Disk:
         write = world.store.write
 
         @contextmanager
-        def flushing(*, durable: bool = True, patient: bool = False) -> Iterator[sa.Connection]:
-            with write(durable=durable, patient=patient) as tx:
+        def flushing(*, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
+            with write(durable=durable, early=early, patient=patient) as tx:
                 yield tx
             if durable:
                 self._flush()

@@ -1,6 +1,7 @@
 """A power cut takes back steps that were not flushed, and every procedure comes to the same end all the same."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,21 @@ def test_a_power_cut_does_not_take_away_what_a_deletion_has_left_in_the_source(
     with world.store.read() as tx:
         deletion = tx.execute(operation.select().where(operation.c.procedure == "delete")).one()
     assert "stays in the source" in str(deletion.state["left_in_source"])
+
+
+def test_of_a_fork_only_the_request_and_the_release_of_its_parent_are_early(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, write, steps = world.create(), world.store.write, list[str]()
+
+    @contextmanager
+    def noting(*, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
+        with write(durable=durable, early=early, patient=patient) as tx:
+            yield tx
+            if early:
+                steps.append(tx.scalars(sa.select(operation.c.step).where(operation.c.procedure == "fork")).one())
+
+    monkeypatch.setattr(world.store, "write", noting)
+    fork = world.fork(parent)
+    assert steps == ["capture", "recover"]
+    assert status(world, fork.id) is Status.READY

@@ -1,11 +1,13 @@
 """Early commits: one flush serves several, and nobody who writes goes on before what it has seen is on disk."""
 
 import errno
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from harness.waiting import eventually
 from ramet.errors import Unavailable
@@ -16,19 +18,23 @@ from tests.store.values import a_project
 
 
 class Disk:
-    """Counts the flushes, and lets them wait or fail."""
+    """Counts the flushes of files, and lets them wait or fail."""
 
     def __init__(self) -> None:
-        self.begun = 0
+        self.flushed: list[str] = []
         self.may_end = threading.Event()
         self.may_end.set()
         self.error: OSError | None = None
 
-    def flush(self, _path: str) -> None:
-        self.begun += 1
+    def flush(self, log: int) -> None:
+        self.flushed.append(str(Path(f"/proc/self/fd/{log}").readlink()))
         assert self.may_end.wait(30)
         if self.error is not None:
             raise self.error
+
+    @property
+    def begun(self) -> int:
+        return len(self.flushed)
 
 
 @pytest.fixture
@@ -104,10 +110,33 @@ def test_who_writes_waits_for_the_flush_of_what_it_has_seen(
     other.close()
 
 
-def test_a_process_that_was_killed_in_a_commit_holds_up_nobody(store: Store, disk: Disk, url: str) -> None:
-    write(store)
-    assert store._flushes is not None
-    store._flushes._shared()[flushes._BEGUN] += 1
+def test_who_tells_others_waits_for_the_flush_of_what_it_has_read(store: Store, disk: Disk) -> None:
+    found: list[int] = []
+
+    def tell() -> None:
+        with store.read(settled=True) as tx:
+            found.append(len(projects.list_projects(tx)))
+
+    disk.may_end.clear()
+    writer, teller = threading.Thread(target=write, args=(store,)), threading.Thread(target=tell)
+    writer.start()
+    eventually(lambda: count(store) == 1, "the commit")
+    teller.start()
+    eventually(lambda: found == [1], "that it was read")
+    assert teller.is_alive()
+    disk.may_end.set()
+    for thread in (writer, teller):
+        thread.join()
+    assert disk.begun == 1
+
+
+def test_a_commit_of_a_process_that_was_killed_before_its_flush_is_flushed_by_others(
+    store: Store, disk: Disk, url: str
+) -> None:
+    disk.error = OSError(errno.EINTR, "as if the process had ended here")
+    with pytest.raises(Unavailable):
+        write(store)
+    disk.error = None
     other = Store.open(url)
     write(other, durable=False)
     write(other, durable=False)
@@ -122,25 +151,55 @@ def test_after_a_failed_flush_nothing_counts_as_written_until_the_next_start(
     with pytest.raises(Unavailable, match=r"could not be flushed.*: See to the disk, and start Ramet again"):
         write(store)
     disk.error = None
+    other = Store.open(url)
+    write(other)
     for durable in (True, False):
         with pytest.raises(Unavailable):
             write(store, durable=durable)
+    assert disk.begun == 2
+    other.close()
+
+
+def test_a_log_that_could_not_be_opened_is_opened_later(
+    store: Store, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(Unavailable, match="Too many open files"):
+            write(store)
+    write(store)
     assert disk.begun == 1
-    again = Store.open(url)
-    write(again)
-    again.close()
 
 
-def test_where_the_file_of_numbers_cannot_be_made_a_process_knows_its_own_commits(tmp_path: Path, disk: Disk) -> None:
-    (tmp_path / "ramet.flushes").mkdir()
+def test_without_a_file_that_processes_share_nothing_is_early_and_all_is_flushed(tmp_path: Path, disk: Disk) -> None:
+    (tmp_path / "ramet.db.turn").mkdir()
+    store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
+    with store.write(early=True) as tx:
+        assert tx.scalar(sa.text("PRAGMA synchronous")) == 2
+    write(store, durable=False)
+    assert disk.begun == 2
+    store.close()
+
+
+def test_the_log_is_found_through_a_link(tmp_path: Path, disk: Disk) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "ramet.db").symlink_to(tmp_path / "elsewhere" / "store.db")
     store = Store.open(f"sqlite:///{tmp_path}/ramet.db")
     write(store)
-    assert (disk.begun, count(store)) == (1, 1)
+    assert disk.flushed == [f"{tmp_path}/elsewhere/store.db-wal"]
     store.close()
 
 
 def test_a_log_that_is_gone_was_flushed_by_sqlite(tmp_path: Path) -> None:
-    made = flushes.Flushes(tmp_path / "ramet.db", Turns(tmp_path / "ramet.turn"))
-    with made.commit():
-        pass
-    made.settle()
+    made = flushes.Flushes(str(tmp_path / "ramet.db"), Turns(tmp_path / "ramet.db.turn"))
+    made.settle(None)
+
+
+def test_a_new_log_is_opened_in_place_of_one_that_is_gone(store: Store, disk: Disk, tmp_path: Path) -> None:
+    write(store)
+    store.close()
+    write(store)
+    assert disk.flushed == [f"{tmp_path}/ramet.db-wal"] * 2

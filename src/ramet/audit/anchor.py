@@ -41,7 +41,7 @@ class Anchors:
 
     def note(self, store: Store) -> None:
         """Note the newest entry, unless it is noted already, or the store has lost entries that were noted."""
-        with store.read() as tx:
+        with store.read(settled=True) as tx:
             sequence, link = audit.head(tx)
         known = self.read()
         if sequence and (not known or known[-1].sequence < sequence):

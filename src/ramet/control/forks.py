@@ -77,7 +77,7 @@ def fork_services(
         return found
     plan = plan_fork(plane, project_id, service_id, request)
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
-    with plane.change() as tx:
+    with plane.change(early=True) as tx:
         plane = with_present_key(plane, tx)
         replayed = [replay(plane, tx, project_id, key, asked) for key in keys]
         if found := _all(replayed):

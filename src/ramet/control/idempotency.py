@@ -56,7 +56,7 @@ def earlier_answer(plane: Plane, project_id: str, key: str | None, request: obje
     """Return the earlier answer to the same key, without the password if the service is known not to accept it."""
     if key is None:
         return None
-    with plane.store.read() as tx:
+    with plane.store.read(settled=True) as tx:
         found = replay(plane, tx, project_id, key, request)
     if found is None or found.service.ready_at is None or found.initial_password is None:
         return found

@@ -80,9 +80,9 @@ class Plane:
         return self.only_made_by is not None and service.made_by != self.only_made_by
 
     @contextmanager
-    def change(self) -> Iterator[sa.Connection]:
-        """Yield a transaction that submits an operation, and wake the worker when it is on disk."""
-        with self.store.write(early=True) as tx:
+    def change(self, *, early: bool = False) -> Iterator[sa.Connection]:
+        """Yield a transaction that submits an operation, and wake the worker after the commit."""
+        with self.store.write(early=early) as tx:
             yield tx
         self.wake()
 

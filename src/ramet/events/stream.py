@@ -40,7 +40,7 @@ def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: st
     """Return events, newest first. Raises Invalid."""
     check_limit(limit)
     before = None if cursor is None else decode_cursor(cursor, sequence_number)
-    with plane.store.read() as tx:
+    with plane.store.read(settled=True) as tx:
         found = events.list_events(tx, wanted, limit + 1, before)
     page = found[:limit]
     return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
@@ -48,7 +48,7 @@ def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: st
 
 def newest_sequence(plane: Plane) -> int:
     """Return the number of the newest event of all projects; 0 when there is none."""
-    with plane.store.read() as tx:
+    with plane.store.read(settled=True) as tx:
         return events.newest(tx)
 
 
@@ -83,20 +83,20 @@ class EventFeed:
         """Return the newest number, at most a short time old."""
         with self._lock:
             if self.clock() >= self._due_at:
-                with self.store.read() as tx:
+                with self.store.read(settled=True) as tx:
                     self._newest = events.newest(tx)
                 self._due_at = self.clock() + _POLL_SECONDS
             return self._newest
 
     def begin(self, after: int | None) -> int:
         """Return the number after which a stream begins; without `after`, or with one that no event has, the newest."""
-        with self.store.read() as tx:
+        with self.store.read(settled=True) as tx:
             newest = events.newest(tx)
         return newest if after is None else min(after, newest)
 
     def after(self, wanted: EventFilter, sequence: int) -> list[Event]:
         """Return some of the events that follow a number, oldest first."""
-        with self.store.read() as tx:
+        with self.store.read(settled=True) as tx:
             return events.events_after(tx, wanted, sequence, _AT_ONCE)
 
 

@@ -50,12 +50,14 @@ class Next:
 
     `durable`: a power cut must not take the operation back to before `step`, because that does, or lets others do, what
     an earlier step could not go on from. With `changes` it is durable in any case.
+    `early`: for some milliseconds its changes may be read before they are on disk, for nobody relies on them then.
     """
 
     step: str
     state: msgspec.Struct | None = None
     changes: Changes | None = None
     durable: bool = False
+    early: bool = False
 
 
 @dataclass(frozen=True)

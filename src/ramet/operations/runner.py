@@ -161,7 +161,8 @@ class Runner:
     def _record(
         self, before: Operation, transition: Transition, changes: Changes | None, keeps: bool
     ) -> Operation | None:
-        with self.store.write(durable=self._is_durable(transition, changes), patient=True) as tx:
+        is_durable = self._is_durable(transition, changes)
+        with self.store.write(durable=is_durable, early=transition.early, patient=True) as tx:
             # Row changes come before the operation's own row: the verbs lock a service first, then its operation.
             if changes is not None:
                 changes(tx)

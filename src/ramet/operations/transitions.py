@@ -24,7 +24,7 @@ class Transition:
 
     In `after`, `attempt` counts the attempts at the step that have ended. `pause_seconds` of 0 means: continue at once.
     `event` is the outcome that the history shows, None for what needs no entry. `begins_step`: its step begins when it
-    is recorded. `durable`: no power cut may take it back.
+    is recorded. `durable`: no power cut may take it back. `early`: it may be read before it is on disk.
     """
 
     after: Operation
@@ -33,6 +33,7 @@ class Transition:
     error: str | None = None
     begins_step: bool = False
     durable: bool = False
+    early: bool = False
 
 
 def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, seconds: float) -> Transition:
@@ -40,7 +41,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, second
     match outcome:
         case Next():
             after = _at(operation, outcome.step, outcome.state)
-            return Transition(after, event="DONE", begins_step=True, durable=outcome.durable)
+            return Transition(after, event="DONE", begins_step=True, durable=outcome.durable, early=outcome.early)
         case Done():
             over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
             return Transition(replace(over, error=None), event="DONE", error=outcome.warning)

@@ -64,7 +64,7 @@ class Fork(Creation):
             if base is not None and work.state.target is None:
                 services.update_service(tx, work.subject, origin_snapshot_id=base.id, data_time=base.taken_at)
 
-        return Next("recover", replace(work.state, capture=captured), changes=record)
+        return Next("recover", replace(work.state, capture=captured), changes=record, early=True)
 
     def neutralizes(self, work: Work[ForkState]) -> bool | None:
         """Return how the copy will be secured as soon as it runs; None: not at once."""

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,8 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
         self.recorders: list[Recorder] = []
-        path = Path(engine.url.database or "")
-        self._turns = None if self.is_postgresql else Turns(path.with_suffix(".turn"))
-        self._flushes = None if self._turns is None else Flushes(path, self._turns)
+        self._turns: Turns | None = None
+        self._flushes: Flushes | None = None
         self._watch = Watch(self._ask)
 
     @classmethod
@@ -69,6 +68,7 @@ class Store:
                 if not migrates:
                     demand_current(patient)
                 upgrade(patient)
+                store._order_writers()
         except BaseException as error:
             engine.dispose()
             if isinstance(error, Unavailable) and error.code == DAMAGED:
@@ -91,25 +91,37 @@ class Store:
         but the caller relies on, and several of them are flushed at once (`ramet.store.flushes`).
         A `patient` one waits for transactions that a client waits for.
         """
-        options = {"writes": True, "flushes": durable and not early}
-        with self._turn(patient), self._reached(), self.engine.connect().execution_options(**options) as tx:
+        with self._connected(durable=durable, early=early, patient=patient) as tx:
             made = journal.begin(tx)
             try:
-                with tx.begin() as transaction:
+                with tx.begin():
                     yield tx
                     for record in self.recorders:
                         record(tx, made)
-                    with self._counted(durable and early):
-                        transaction.commit()
             finally:
                 journal.end(tx)
-        self.settle()
         for call in made.after_commit:
             call()
 
     @contextmanager
-    def read(self, *, at_one_time: bool = False) -> Iterator[sa.Connection]:
+    def _connected(self, *, durable: bool, early: bool, patient: bool) -> Iterator[sa.Connection]:
+        """Yield a connection to write with; return when what was written and seen is on disk, if that is to be."""
+        flushes, seen = self._flushes, None
+        with self._turn(patient), self._reached():
+            is_early = durable and early and flushes is not None and flushes.begin()
+            options = {"writes": True, "flushes": durable and not is_early}
+            with self.engine.connect().execution_options(**options) as connection:
+                yield connection
+            if flushes is not None:
+                seen = flushes.seen()
+        if flushes is not None:
+            flushes.settle(seen)
+
+    @contextmanager
+    def read(self, *, at_one_time: bool = False, settled: bool = False) -> Iterator[sa.Connection]:
         """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does.
+
+        A `settled` one returns when all that it may have seen is on disk: it is for what is told to others.
 
         With `at_one_time` all its statements see the store as the first one does; on SQLite they do anyway. The
         caller may then take any time between them: who exports the audit may read it page by page.
@@ -120,11 +132,8 @@ class Store:
             if is_long:
                 tx.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield tx
-
-    def settle(self) -> None:
-        """Return when all that can be read now is on disk, as far as it was to be durable. Raises Unavailable."""
-        if self._flushes is not None:
-            self._flushes.settle()
+        if settled and self._flushes is not None:
+            self._flushes.settle_all()
 
     def close(self) -> None:
         """Close every connection."""
@@ -162,8 +171,14 @@ class Store:
         with self._turns.taken(patient):
             yield
 
-    def _counted(self, is_early: bool) -> AbstractContextManager[None]:
-        return self._flushes.commit() if is_early and self._flushes is not None else nullcontext()
+    def _order_writers(self) -> None:
+        """Let the writers of SQLite take turns, by a file beside the database, wherever links lead to it."""
+        if not self.is_postgresql:
+            with self.engine.connect() as connection:
+                query = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+                path = str(connection.exec_driver_sql(query).scalar_one())
+            self._turns = Turns(Path(f"{path}.turn"))
+            self._flushes = Flushes(path, self._turns)
 
 
 @contextmanager

@@ -7,106 +7,123 @@ which is recorded before and after it, never acts on anything else, in this proc
 """
 
 import contextlib
-import mmap
 import os
+import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ramet.errors import Unavailable
 from ramet.store.turns import Turns
 
-_BEGUN, _ENDED, _FLUSHED = range(3)  # numbers of commits, which only grow
-_BYTES = 3 * 8
+_NUMBER = struct.Struct("=Q")
+_COMMITTED_AT, _FLUSHED_AT = 0, _NUMBER.size
 
 
 class Flushes:
-    """Counts the commits to the database at `path` in a file beside it, which its processes share.
+    """Numbers the early commits to the database at `path`, in the file whose lock is the turn of its writers.
 
-    Where that file cannot be made, this process only knows of its own commits.
+    That file is shared by all processes. Where it cannot be written, nothing is early, and each transaction that writes
+    flushes what others may have committed.
     """
 
-    def __init__(self, path: Path, turns: Turns) -> None:
-        self._log = f"{path}-wal"
-        self._file = path.with_suffix(".flushes")
+    def __init__(self, path: str, turns: Turns) -> None:
+        self._path = Path(f"{path}-wal")
         self._turns = turns
-        self._numbers: memoryview | None = None
-        self._has_failed = False
-        self._opening = threading.Lock()
         self._flushing = threading.Lock()
+        self._ended = 0
+        self._log: int | None = None
+        self._has_failed = False
 
-    @contextmanager
-    def commit(self) -> Iterator[None]:
-        """Count the commit that is done within, which has to be on disk. The caller has the turn of a writer."""
-        numbers = self._shared()
-        numbers[_BEGUN] += 1
-        try:
-            yield
-        finally:
-            numbers[_ENDED] = numbers[_BEGUN]
+    def begin(self) -> bool:
+        """Number a commit that is to be early, before it is made; False if none can be. The caller has the turn."""
+        known = self._read(_COMMITTED_AT)
+        return known is not None and self._write(_COMMITTED_AT, known + 1)
 
-    def settle(self) -> None:
-        """Return when all that can be read now is on disk, as far as it has to be. Raises Unavailable."""
-        numbers = self._shared()
-        wanted = numbers[_BEGUN]
-        if numbers[_FLUSHED] >= wanted:
-            return
-        if numbers[_ENDED] < wanted:  # a commit is under way, or its process was killed within it
-            with self._turns.taken(patient=False):
-                numbers[_ENDED] = numbers[_BEGUN]
-        with self._flushing:  # who waits here mostly finds that the flush of another one has served it
-            ended = numbers[_ENDED]
-            if numbers[_FLUSHED] < wanted:
-                self._flush()
-                numbers[_FLUSHED] = ended
+    def seen(self) -> int | None:
+        """Return the number of the newest early commit; None if it is not known. The caller has the turn."""
+        return self._read(_COMMITTED_AT)
 
-    def close(self) -> None:
-        """Close the file of numbers; the next use opens it again."""
-        with self._opening:
-            self._numbers = None
+    def settle(self, seen: int | None) -> None:
+        """Return when all early commits up to the number `seen` are on disk, all of them for None. Raises Unavailable.
 
-    def _flush(self) -> None:
-        """Flush the log. After a failure the kernel forgets what was not written, and a later success says nothing."""
+        After a failed flush none is any more: the kernel forgets what it could not write, and later successes say
+        nothing of that.
+        """
         if self._has_failed:
             raise _failed()
+        if seen is not None and self._is_flushed(seen):
+            return
+        self._ended = max(self._ended, seen or 0)
+        with self._flushing:  # who has waited here mostly finds that the flush of another one has served it
+            ended = max(self._ended, seen or 0)
+            if seen is None or not self._is_flushed(seen):
+                self._flush()
+                self._write(_FLUSHED_AT, ended)
+
+    def settle_all(self) -> None:
+        """Return when all that can be read now is on disk, as far as it has to be. Raises Unavailable."""
+        committed = self._read(_COMMITTED_AT)  # it is numbered before it can be read
+        if committed is None or not self._is_flushed(committed):
+            with self._turns.taken(patient=False):  # none is being made then
+                seen = self.seen()
+            self.settle(seen)
+
+    def close(self) -> None:
+        """Close the log; the next flush opens it again."""
+        with self._flushing:
+            if self._log is not None:
+                os.close(self._log)
+            self._log = None
+
+    def _is_flushed(self, number: int) -> bool:
+        return (self._read(_FLUSHED_AT) or 0) >= number
+
+    def _flush(self) -> None:
+        if self._has_failed:
+            raise _failed()
+        log = self._opened()
+        if log is None:
+            return
         try:
-            with contextlib.suppress(FileNotFoundError):  # SQLite flushes before it removes its log
-                _fsync(self._log)
+            _fsync(log)
         except OSError as error:
             self._has_failed = True
             raise _failed() from error
 
-    def _shared(self) -> memoryview:
-        if (numbers := self._numbers) is None:
-            with self._opening:
-                numbers = self._numbers = self._numbers or _mapped(self._file)
-        return numbers
+    def _opened(self) -> int | None:
+        """Return the log. It stays open, to be told of the failures of other flushes, too.
+
+        None: there is none, for SQLite has flushed all of it, and then removed it.
+        """
+        try:
+            if self._log is not None and not os.path.samestat(os.fstat(self._log), self._path.stat()):
+                os.close(self._log)
+                self._log = None
+            if self._log is None:
+                self._log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Unavailable("STORE_UNAVAILABLE", "The log of the store cannot be opened", str(error)) from error
+        return self._log
+
+    def _read(self, offset: int) -> int | None:
+        file = self._turns.file
+        with contextlib.suppress(OSError):
+            if file is not None:
+                found = os.pread(file, _NUMBER.size, offset)  # nothing in a new file
+                return int(_NUMBER.unpack(found.ljust(_NUMBER.size, b"\0"))[0])
+        return None
+
+    def _write(self, offset: int, number: int) -> bool:
+        file = self._turns.file
+        with contextlib.suppress(OSError):
+            return file is not None and os.pwrite(file, _NUMBER.pack(number), offset) == _NUMBER.size
+        return False
 
 
-def _mapped(path: Path) -> memoryview:
-    try:
-        return _mapped_file(path)
-    except OSError:
-        return memoryview(mmap.mmap(-1, _BYTES)).cast("Q")
-
-
-def _mapped_file(path: Path) -> memoryview:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if os.fstat(file).st_size < _BYTES:
-            os.pwrite(file, bytes(_BYTES), 0)  # a hole would be a bus error where the disk is full
-        return memoryview(mmap.mmap(file, _BYTES)).cast("Q")
-    finally:
-        os.close(file)
-
-
-def _fsync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def _fsync(log: int) -> None:
+    os.fsync(log)
 
 
 def _failed() -> Unavailable:

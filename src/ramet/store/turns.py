@@ -28,6 +28,11 @@ class Turns:
         self._writer = threading.Lock()
         self._first_patient = threading.Lock()
 
+    @property
+    def file(self) -> int | None:
+        """The lock file, which the processes share, as long as this one has a turn; None where it cannot be made."""
+        return self._file
+
     def close(self) -> None:
         """Close the lock file; the next turn opens it again."""
         with self._writer:
