@@ -154,7 +154,7 @@ def open_source(major: int) -> Iterator[Source]:
         process = _start(installation, directory, port, user)
         source = Source(installation, directory, root, process, port, port)
         try:
-            eventually(lambda: _answers(source), "the source")
+            eventually(lambda: answers(source), "the source")
             source.run("CREATE DATABASE shop TEMPLATE template0", "postgres")
             with _with_tls(source):
                 yield source
@@ -222,7 +222,7 @@ def _start(installation: Installation, directory: Path, port: int, user: str | N
     return subprocess.Popen(command, user=user, cwd=directory, env=environ, stderr=subprocess.DEVNULL)
 
 
-def _answers(source: Source) -> bool:
+def answers(source: Source) -> bool:
     try:
         source.connect("postgres").close()
     except psycopg.OperationalError:

@@ -91,6 +91,11 @@ class World:
         return sorted(set(self.backend.volumes) - owned)
 
 
+def look(world: World, service: Service) -> Service:
+    """Return a service as it is now."""
+    return services.get_service(world.plane, world.project.id, service.id)
+
+
 def fork_service(
     plane: Plane, project_id: str, service_id: str, request: ForkRequest, idempotency_key: str | None = None
 ) -> Accepted:

@@ -10,14 +10,10 @@ from ramet.control.addresses import Move, pending_moves, planned_moves, request_
 from ramet.control.duties.addresses import move_services
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.errors import Failed
-from ramet.model.service import Service, status_of
+from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.store import services as rows
-from tests.worlds import World
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
+from tests.worlds import World, look
 
 
 def move(world: World, host: str, has_tls: Callable[[int], bool] = lambda _major: True) -> list[Move]:

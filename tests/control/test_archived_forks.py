@@ -29,7 +29,7 @@ from ramet.restores.verbs import RestoreRequest
 from ramet.store import services as rows
 from ramet.store.tables import operation, snapshot
 from tests import procedure_laws as laws
-from tests.worlds import World, fork_service
+from tests.worlds import World, fork_service, look
 
 MICROSECOND = timedelta(microseconds=1)
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
@@ -73,10 +73,6 @@ def forget_snapshots_before_now(world: World, service: Service) -> Service:
         tx.execute(snapshot.delete().where(snapshot.c.id != kept))
         tx.execute(snapshot.update().values(kind="SCHEDULED"))
     return look(world, service)
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def committed(world: World, service: Service, value: str) -> datetime:

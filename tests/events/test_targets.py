@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ramet.events.sender import Sender
+from ramet.events.sender import Response, Sender
 from ramet.events.targets import Unreachable, is_public, resolve
 
 PRIVATE = """
@@ -113,28 +113,25 @@ def _drip(server: socket.socket, parts: bytes, ended: threading.Event) -> None:
             return
 
 
-@pytest.mark.parametrize("head", [b"H", b"HTTP/1.1 200 OK\r\nx: "])
-def test_a_target_that_drips_its_answer_is_given_up(head: bytes) -> None:
+def _sent_to_one_that_drips(parts: bytes, seconds: float) -> Response:
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        dripping = threading.Thread(target=_drip, args=(server, head, ended))
+        dripping = threading.Thread(target=_drip, args=(server, parts, ended))
         dripping.start()
-        sender = Sender([ipaddress.ip_network("127.0.0.0/8")], seconds=0.5)
+        sender = Sender([ipaddress.ip_network("127.0.0.0/8")], seconds=seconds)
         response = sender.send(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"{}")
         ended.set()
         dripping.join()
+    return response
+
+
+@pytest.mark.parametrize("head", [b"H", b"HTTP/1.1 200 OK\r\nx: "])
+def test_a_target_that_drips_its_answer_is_given_up(head: bytes) -> None:
+    response = _sent_to_one_that_drips(head, 0.5)
     assert response.status is None
     assert response.error is not None
 
 
 def test_an_endless_answer_is_not_read() -> None:
-    ended = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        chunk = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 65536
-        dripping = threading.Thread(target=_drip, args=(server, chunk, ended))
-        dripping.start()
-        sender = Sender([ipaddress.ip_network("127.0.0.0/8")], seconds=30)
-        response = sender.send(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"{}")
-        ended.set()
-        dripping.join()
+    response = _sent_to_one_that_drips(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 65536, 30)
     assert response.status == 200

@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from harness.instance import running_instance
 from harness.waiting import BOUND_SECONDS, eventually
+from prove.ground import Ground, open_ground
 from ramet.client import Client
-from tests.sources import MAJORS, Source, open_source
+from tests.sources import MAJORS, Source, answers, open_source
 
 REPLICATOR, PASSWORD = "replicator", "a passwörd: with \\ and 'quotes'"
 _SCHEMA = f"""
@@ -42,6 +42,13 @@ def client(archives: Path) -> Iterator[Client]:
     """A client of one running Ramet."""
     with running_instance(RAMET_SOURCE_ARCHIVES=str(archives)) as made, made.client() as opened:
         yield opened
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    """The control plane and real servers, in one process."""
+    with open_ground(None, snapshot_seconds=3600.0) as made:
+        yield made
 
 
 @pytest.fixture(params=[min(MAJORS), max(MAJORS)])
@@ -113,12 +120,4 @@ def start_again(source: Source) -> None:
     """Start the server of a source that was stopped or killed."""
     user = "nobody" if os.geteuid() == 0 else None
     source.process = subprocess.Popen(source.process.args, user=user, cwd=source.directory, stderr=subprocess.DEVNULL)
-    eventually(lambda: _answers(source), "the source")
-
-
-def _answers(source: Source) -> bool:
-    try:
-        source.connect("postgres").close()
-    except psycopg.OperationalError:
-        return False
-    return True
+    eventually(lambda: answers(source), "the source")

@@ -1,12 +1,11 @@
 """A standby while the storage of its host is nearly full: it receives nothing, and follows again afterwards."""
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from harness.waiting import BOUND_SECONDS, eventually
-from prove.ground import Ground, open_ground
+from prove.ground import Ground
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
@@ -22,13 +21,6 @@ from tests.sources import Source
 pytestmark = pytest.mark.timeout(900)
 _IS_RECEIVING = "SELECT EXISTS (SELECT FROM pg_stat_wal_receiver)"
 _SLOTS = "SELECT wal_status FROM pg_replication_slots"
-
-
-@pytest.fixture
-def ground() -> Iterator[Ground]:
-    """The control plane and real servers, in one process."""
-    with open_ground(None, snapshot_seconds=3600.0) as made:
-        yield made
 
 
 def test_a_standby_receives_nothing_on_nearly_full_storage_and_then_all_that_it_missed(

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from harness.waiting import BOUND_SECONDS, eventually
-from prove.ground import Ground, Running, open_ground
+from prove.ground import Ground, Running
 from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as Captured
 from ramet.backends.local.host.paths import ServicePaths
@@ -36,13 +36,6 @@ from tests.followers.test_real_verbs import count_in, settled
 from tests.sources import Source
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture
-def ground() -> Iterator[Ground]:
-    """The control plane and real servers, in one process."""
-    with open_ground(None, snapshot_seconds=3600.0) as made:
-        yield made
 
 
 def insert(source: Source, standby: Running, number: int) -> datetime:

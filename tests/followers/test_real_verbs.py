@@ -1,12 +1,10 @@
 """What verbs do with a real standby of a database elsewhere, and with its forks; tests/api has the table of all."""
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 
 from harness.waiting import eventually
-from prove.ground import Ground, Running, open_ground
+from prove.ground import Ground, Running
 from ramet.control import services
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.restore import take_snapshot
@@ -27,13 +25,6 @@ from tests.sources import Source
 
 pytestmark = pytest.mark.timeout(900)
 _COUNT = "SELECT count(*) FROM ledger"
-
-
-@pytest.fixture
-def ground() -> Iterator[Ground]:
-    """The control plane and real servers, in one process."""
-    with open_ground(None, snapshot_seconds=3600.0) as made:
-        yield made
 
 
 def settled(ground: Ground, running: Running) -> None:

@@ -43,7 +43,8 @@ def test_workers_run_every_step_of_every_operation_once(store: Store, host: Host
     assert {tuple(written(store, operation_id)) for operation_id in ids} == {STEPS}
 
 
-def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host) -> None:
+@pytest.mark.parametrize("step", ["one", "two"], ids=["first", "after a short one"])
+def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host, step: str) -> None:
     begun, is_over_now = [], threading.Event()
 
     def copy(work: Work[Any]) -> Outcome:
@@ -52,7 +53,7 @@ def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host) -> 
         return Next("three", changes=writes(work))
 
     short = replace(counting(host), name="short")
-    worker = Worker(store, [counting(host, {"one": copy}), short], threads=4, long=frozenset({"count.one"}))
+    worker = Worker(store, [counting(host, {step: copy}), short], threads=4, long=frozenset({f"count.{step}"}))
     long_ones = [submitted(store, worker.wake) for _ in range(5)]
     worker.start()
     await_true(lambda: len(begun) == 2)
@@ -60,30 +61,7 @@ def test_long_steps_leave_threads_to_what_is_short(store: Store, host: Host) -> 
         short_one = operations.submit(tx, "short", "one", "another", {"given": True})
     worker.wake()
     await_true(lambda: is_over(store, short_one))
-    assert len(begun) == 2
-    is_over_now.set()
-    await_true(lambda: all(is_over(store, one) for one in long_ones))
-    assert worker.stop()
-
-
-def test_long_steps_leave_threads_to_what_is_short_also_when_a_short_one_comes_before(store: Store, host: Host) -> None:
-    begun, is_over_now = [], threading.Event()
-
-    def copy(work: Work[Any]) -> Outcome:
-        begun.append(work.operation_id)
-        is_over_now.wait(BOUND_SECONDS)
-        return Next("three", changes=writes(work))
-
-    short = replace(counting(host), name="short")
-    worker = Worker(store, [counting(host, {"two": copy}), short], threads=4, long=frozenset({"count.two"}))
-    long_ones = [submitted(store, worker.wake) for _ in range(5)]
-    worker.start()
-    await_true(lambda: len(begun) == 2)
-    with store.write() as tx:
-        short_one = operations.submit(tx, "short", "one", "another", {"given": True})
-    worker.wake()
-    await_true(lambda: is_over(store, short_one))
-    await_true(lambda: all(found(store, one).step == "two" for one in long_ones))
+    await_true(lambda: all(found(store, one).step == step for one in long_ones))
     assert len(begun) == 2
     is_over_now.set()
     await_true(lambda: all(is_over(store, one) for one in long_ones))

@@ -40,6 +40,7 @@ from ramet.model.source_copies import SourceCopies
 from ramet.model.status import Status
 from ramet.model.upstream import Following, FollowMethod
 from ramet.model.wal_level import WalLevel
+from ramet.operations.procedure import Procedure
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.restores.verbs import RestoreRequest, restore_service
@@ -349,18 +350,12 @@ def test_every_procedure_has_a_case() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rewrite", [laws.twice, laws.crashing])
 @pytest.mark.parametrize(("name", "step"), STEPS)
-def test_a_step_run_twice_comes_to_the_same_end(world: World, name: str, step: str) -> None:
-    _subject, status = run(world, name, step, lambda procedure: laws.twice(procedure, step))
-    assert status == CASES[name][1]
-    assert nothing_is_held(world)
-    assert world.leftovers() == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "step"), STEPS)
-def test_a_crash_after_a_steps_effect_comes_to_the_same_end(world: World, name: str, step: str) -> None:
-    _subject, status = run(world, name, step, lambda procedure: laws.crashing(procedure, step))
+def test_a_step_that_runs_twice_or_crashes_after_its_effect_comes_to_the_same_end(
+    world: World, name: str, step: str, rewrite: Callable[[Procedure, str], Procedure]
+) -> None:
+    _subject, status = run(world, name, step, lambda procedure: rewrite(procedure, step))
     assert status == CASES[name][1]
     assert nothing_is_held(world)
     assert world.leftovers() == []

@@ -22,7 +22,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service
 from ramet.store import metrics
 from ramet.store import services as rows
-from tests.worlds import World
+from tests.worlds import World, look
 
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
 
@@ -36,10 +36,6 @@ def archiving(world: World) -> World:
 def create(world: World, environment: Environment = Environment.PROD) -> Service:
     request = CreateRequest("shop", environment=environment)
     return world.settle(services.create_service(world.plane, world.project.id, request))
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def maintain(world: World) -> None:

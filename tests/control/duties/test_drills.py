@@ -33,7 +33,7 @@ from ramet.store.services import update_service
 from ramet.store.tables import operation
 from tests import procedure_laws as laws
 from tests.restores.restoring import checkpoint, rewind
-from tests.worlds import World, fork_service
+from tests.worlds import World, fork_service, look
 
 DAY = timedelta(days=1)
 
@@ -47,10 +47,6 @@ def drill(world: World, service: Service) -> Service:
     submit_due_drill(world.plane, timedelta(0))
     world.worker.run_until_idle()
     return look(world, service)
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def test_a_drill_verifies_the_newest_restorable_time_and_leaves_nothing(world: World) -> None:

@@ -26,7 +26,7 @@ from ramet.model.service import Service
 from ramet.model.trusted_time import Reading
 from ramet.restores.verbs import RestoreRequest, restore_service
 from ramet.store import services as rows
-from tests.worlds import World
+from tests.worlds import World, look
 
 HOUR, DAY = 3600, 86_400
 
@@ -74,10 +74,6 @@ def exists(world: World, service: Service) -> bool:
     except NotFound:
         return False
     return True
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def test_a_service_is_announced_and_then_deleted_with_the_reason_in_its_history(

@@ -24,7 +24,7 @@ from ramet.model.status import Status
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OptimizeState
 from ramet.store import services as rows
-from tests.worlds import World, fork_service
+from tests.worlds import World, fork_service, look
 
 SECONDS = 600
 
@@ -53,10 +53,6 @@ def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
 def new(world: World, seconds: int | None = SECONDS) -> Service:
     request = CreateRequest("shop", sleep_after_seconds=seconds)
     return world.settle(services.create_service(world.plane, world.project.id, request))
-
-
-def look(world: World, service: Service) -> Service:
-    return services.get_service(world.plane, world.project.id, service.id)
 
 
 def asleep(world: World) -> Service:
