@@ -241,8 +241,8 @@ def test_the_reason_of_a_failed_fork_is_remembered_for_a_month(world: World, day
     later = world.plane.clock() + timedelta(days=days)
     retention.remove_history(world.plane, later, timedelta(days=30))
     page = list_operations(world.plane, world.project.id)
-    assert ("Injected at capture" in [past.error for past in page.operations]) is is_remembered
-    assert "create" in [past.procedure for past in page.operations]
+    assert ("Injected at capture" in [past.error for past in page.items]) is is_remembered
+    assert "create" in [past.procedure for past in page.items]
 
 
 @pytest.mark.parametrize(("days", "is_remembered"), [(29, True), (31, False)])

@@ -1,6 +1,6 @@
 """Reading the audit of a project, and removing what is older than it is kept."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -9,19 +9,11 @@ from ramet.acting import Act, Actor
 from ramet.audit.recorder import AuditRecorder
 from ramet.control.plane import Plane
 from ramet.model.audit import REMOVAL, Entry, EntryFilter
-from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
+from ramet.model.cursor import PAGE, Page, check_limit, decode_cursor, encode_cursor, page_of, sequence_number
 from ramet.model.timestamps import parse_timestamp
 from ramet.store import audit
 from ramet.store.batches import remove_in_batches
 from ramet.store.database import Store
-
-
-@dataclass(frozen=True)
-class EntryPage:
-    """Entries, newest first. `cursor` asks for the next page; None on the last one."""
-
-    entries: list[Entry]
-    cursor: str | None
 
 
 def filter_of(*, since: str | None = None, until: str | None = None, **same: str | None) -> EntryFilter:
@@ -33,14 +25,13 @@ def filter_of(*, since: str | None = None, until: str | None = None, **same: str
 
 def list_audit(
     plane: Plane, project_id: str, wanted: EntryFilter, limit: int = PAGE, cursor: str | None = None
-) -> EntryPage:
+) -> Page[Entry]:
     """Return entries of a project, newest first. Raises Invalid."""
     check_limit(limit)
     before = None if cursor is None else decode_cursor(cursor, sequence_number)
     with plane.store.read() as tx:
         found = audit.list_entries(tx, replace(wanted, project_id=project_id), limit + 1, before)
-    page = found[:limit]
-    return EntryPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
+    return page_of(found, limit, lambda one: encode_cursor(str(one.sequence)))
 
 
 def remove_old_entries(store: Store, recorder: AuditRecorder, now: datetime, kept: timedelta) -> int:

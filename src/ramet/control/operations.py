@@ -1,21 +1,11 @@
 """What runs, ran and failed, and why; it stays readable after its service is gone."""
 
-from dataclasses import dataclass
-
 from ramet.control.plane import Plane
 from ramet.errors import NotFound
 from ramet.ids import is_id
-from ramet.model.cursor import PAGE, check_limit, cursor_of, decode_cursor, time_and_id
+from ramet.model.cursor import PAGE, Page, check_limit, cursor_of, decode_cursor, page_of, time_and_id
 from ramet.model.operation_record import OperationRecord
 from ramet.store import history
-
-
-@dataclass(frozen=True)
-class OperationPage:
-    """Operations, newest first. `cursor` asks for the next page; None on the last one."""
-
-    operations: list[OperationRecord]
-    cursor: str | None
 
 
 def list_operations(
@@ -26,7 +16,7 @@ def list_operations(
     cursor: str | None = None,
     *,
     everything: bool = False,
-) -> OperationPage:
+) -> Page[OperationRecord]:
     """Return operations on what the caller sees of a project, or on one service even when it is gone.
 
     Raises NotFound, Invalid.
@@ -45,6 +35,4 @@ def list_operations(
         found = history.list_operations(
             tx, project_id, service_id, limit + 1, before, everything=everything, made_by=made_by
         )
-    page = found[:limit]
-    following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return OperationPage(page, following)
+    return page_of(found, limit, lambda one: cursor_of(one.created_at, one.id))

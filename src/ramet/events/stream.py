@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ramet.control.plane import Plane
 from ramet.errors import Invalid
-from ramet.model.cursor import PAGE, check_limit, decode_cursor, encode_cursor, sequence_number
+from ramet.model.cursor import PAGE, Page, check_limit, decode_cursor, encode_cursor, page_of, sequence_number
 from ramet.model.events import Event, EventFilter, EventType
 from ramet.store import events
 from ramet.store.batches import remove_in_batches
@@ -21,14 +21,6 @@ _CHECK_SECONDS = 3.0
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
-class EventPage:
-    """Events, newest first. `cursor` asks for the next page; None on the last one."""
-
-    events: list[Event]
-    cursor: str | None
-
-
 def filter_of(project_id: str, type_: str | None = None, service_id: str | None = None) -> EventFilter:
     """Return a filter from what clients send. Raises Invalid for a type that is none."""
     if type_ is not None and type_ not in tuple(EventType):
@@ -36,14 +28,13 @@ def filter_of(project_id: str, type_: str | None = None, service_id: str | None 
     return EventFilter(project_id, None if type_ is None else EventType(type_), service_id)
 
 
-def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: str | None = None) -> EventPage:
+def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: str | None = None) -> Page[Event]:
     """Return events, newest first. Raises Invalid."""
     check_limit(limit)
     before = None if cursor is None else decode_cursor(cursor, sequence_number)
     with plane.store.read(settled=True) as tx:
         found = events.list_events(tx, wanted, limit + 1, before)
-    page = found[:limit]
-    return EventPage(page, encode_cursor(str(page[-1].sequence)) if len(found) > limit else None)
+    return page_of(found, limit, lambda one: encode_cursor(str(one.sequence)))
 
 
 def newest_sequence(plane: Plane) -> int:

@@ -1,7 +1,6 @@
 """The verbs over webhooks. A secret is shown when it is made, and stored sealed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +13,7 @@ from ramet.events.sealing import seal, unseal
 from ramet.events.signature import new_secret
 from ramet.events.targets import check_url
 from ramet.ids import new_id
-from ramet.model.cursor import PAGE, check_limit, cursor_of, decode_cursor, time_and_id
+from ramet.model.cursor import PAGE, Page, check_limit, cursor_of, decode_cursor, page_of, time_and_id
 from ramet.model.events import (
     LONGEST_DESCRIPTION,
     LONGEST_OVERLAP_SECONDS,
@@ -31,14 +30,6 @@ from ramet.store import webhooks as rows
 from ramet.store.webhooks import WebhookRow
 
 MOST_WEBHOOKS = 20
-
-
-@dataclass(frozen=True)
-class DeliveryPage:
-    """Deliveries, newest first. `cursor` asks for the next page; None on the last one."""
-
-    deliveries: list[Delivery]
-    cursor: str | None
 
 
 def create_webhook(
@@ -160,7 +151,7 @@ def list_deliveries(
     limit: int = PAGE,
     cursor: str | None = None,
     status: str | None = None,
-) -> DeliveryPage:
+) -> Page[Delivery]:
     """Return deliveries to a webhook, newest first. Raises NotFound, Invalid."""
     check_limit(limit)
     if status is not None and status not in tuple(DeliveryStatus):
@@ -169,9 +160,7 @@ def list_deliveries(
     with plane.store.read() as tx:
         _find(tx, project_id, webhook_id)
         found = rows.list_deliveries(tx, webhook_id, limit + 1, before, status)
-    page = found[:limit]
-    more = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return DeliveryPage(page, more)
+    return page_of(found, limit, lambda one: cursor_of(one.created_at, one.id))
 
 
 def redeliver(plane: Plane, project_id: str, webhook_id: str, delivery_id: str | None = None) -> int:

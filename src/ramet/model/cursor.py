@@ -2,14 +2,24 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from ramet.errors import Invalid
 
 PAGE = 50
 LARGEST_PAGE = 500
 _Position = TypeVar("_Position")
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[_Item]):
+    """Items of a list, newest first. `cursor` asks for the next page; None on the last one."""
+
+    items: list[_Item]
+    cursor: str | None
 
 
 def check_limit(limit: int) -> None:
@@ -31,6 +41,11 @@ def decode_cursor(cursor: str, parse: Callable[[str], _Position]) -> _Position:
     except (ValueError, OverflowError) as error:
         message = f"Invalid cursor {cursor[:64]!r}: use the cursor from a previous response"
         raise Invalid("INVALID_CURSOR", message, "Leave it out to get the first page.") from error
+
+
+def page_of(found: list[_Item], limit: int, cursor_of_item: Callable[[_Item], str]) -> Page[_Item]:
+    """Return the page of the first `limit` items; another page follows when there are more."""
+    return Page(found[:limit], cursor_of_item(found[limit - 1]) if len(found) > limit else None)
 
 
 def cursor_of(at: datetime, item_id: str) -> str:

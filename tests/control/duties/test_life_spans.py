@@ -90,7 +90,7 @@ def test_a_service_is_announced_and_then_deleted_with_the_reason_in_its_history(
     assert span.warning in caplog.text
     time.passes(HOUR)
     assert (exists(world, service), exists(world, other)) == (False, True)
-    newest = list_operations(world.plane, world.project.id, service.id).operations[0]
+    newest = list_operations(world.plane, world.project.id, service.id).items[0]
     assert newest.procedure == "delete"
     assert newest.reason == span.reason
     assert world.leftovers() == []

@@ -50,7 +50,7 @@ def list_audit(
         actor=actor, verb=verb, subject=subject, outcome=outcome, request_id=request_id, since=since, until=until
     )
     page = verbs.list_audit(plane, project_id, wanted, limit, cursor)
-    return answer(AuditEntries([entry_shape(entry) for entry in page.entries], page.cursor))
+    return answer(AuditEntries([entry_shape(entry) for entry in page.items], page.cursor))
 
 
 def entry_shape(entry: Entry) -> AuditEntry:

@@ -67,7 +67,7 @@ def list_events(
         messages = _messages(event_feed, is_open, wanted, _number(last_event_id))
         return cast("Response[Events]", ServerSentEvent(messages, headers=_HEADERS))
     page = stream.list_events(plane, wanted, limit, cursor)
-    return answer(Events([_shape(event) for event in page.events], page.cursor))
+    return answer(Events([_shape(event) for event in page.items], page.cursor))
 
 
 async def _messages(

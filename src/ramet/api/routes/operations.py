@@ -9,8 +9,7 @@ from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ServicePath, answer, read_in_thread, router_of
 from ramet.api.schemas.operations import Actor, Operation, Operations, OperationStep
 from ramet.control import operations
-from ramet.control.operations import OperationPage
-from ramet.model.cursor import PAGE
+from ramet.model.cursor import PAGE, Page
 from ramet.model.operation_record import OperationRecord
 
 All = Annotated[
@@ -49,8 +48,8 @@ def list_service_operations(
     return answer(_page_shape(page))
 
 
-def _page_shape(page: OperationPage) -> Operations:
-    shapes = [_operation_shape(past) for past in page.operations]
+def _page_shape(page: Page[OperationRecord]) -> Operations:
+    shapes = [_operation_shape(past) for past in page.items]
     return Operations(shapes, page.cursor)
 
 

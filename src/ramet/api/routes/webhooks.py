@@ -126,7 +126,7 @@ def list_deliveries(
 ) -> Response[Deliveries]:
     """The deliveries, newest first: those that succeeded, failed, and will be tried again."""
     page = webhooks.list_deliveries(plane, project_id, webhook_id, limit, cursor, status)
-    return answer(Deliveries([_delivery_shape(each) for each in page.deliveries], page.cursor))
+    return answer(Deliveries([_delivery_shape(each) for each in page.items], page.cursor))
 
 
 @change("/webhooks/{webhook_id:str}/redeliver", operation_id="redeliverWebhook", summary="Deliver to a webhook again")

@@ -24,7 +24,7 @@ def audit_page(
     return page(
         "audit.html",
         session,
-        entries=found.entries,
+        entries=found.items,
         older=found.cursor,
         wanted=wanted,
         is_first=not cursor,

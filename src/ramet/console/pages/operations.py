@@ -21,7 +21,7 @@ def operations_page(
         "operations.html",
         session,
         service=get_service_including_deleted(plane, session.project_id, service_id),
-        groups=grouped(found.operations),
+        groups=grouped(found.items),
         is_first=not cursor,
         older=found.cursor,
         everything=everything,

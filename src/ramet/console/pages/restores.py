@@ -55,7 +55,7 @@ def restore_page(session: SignedIn, service_id: ServiceId, restore_id: FromPath[
     """Show how far a restore is, what it did, and how to undo it."""
     service = get_service(session.plane, session.project_id, service_id)
     found = get_restore(session.plane, session.project_id, service.id, restore_id)
-    listed = list_operations(session.plane, session.project_id, service.id, 500).operations
+    listed = list_operations(session.plane, session.project_id, service.id, 500).items
     return page(
         "restore.html",
         session,

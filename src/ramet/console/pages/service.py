@@ -56,7 +56,7 @@ def service_page(
     if service.origin is not None and service.origin.is_standby:
         return redirect(f"/console/services/{service.origin.service_id}/replicas/{service.id}")
     past = restore_view(plane, service)
-    operations = list_operations(plane, session.project_id, service.id, _OPERATIONS).operations
+    operations = list_operations(plane, session.project_id, service.id, _OPERATIONS).items
     listed = services.list_services(plane, service.project_id)
     sparing = is_sparing(plane.backend.host.volume_type(), service.settings)
     return page(
@@ -99,7 +99,7 @@ def _replication(plane: Plane, service: Service) -> ReplicationView:
 
 def _deleted(session: CurrentSession, service_id: str) -> Response[str]:
     """Show the operations of a service that is gone. Raises NotFound when there never was one."""
-    operations = list_operations(session.plane, session.project_id, service_id, _OPERATIONS).operations
+    operations = list_operations(session.plane, session.project_id, service_id, _OPERATIONS).items
     return page(
         "service_deleted.html",
         session,

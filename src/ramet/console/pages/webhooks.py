@@ -91,7 +91,7 @@ def _page(
         "webhooks.html",
         session,
         webhooks=webhooks.list_webhooks(plane, project_id) if session.may("getWebhooks") else [],
-        events=found.events,
+        events=found.items,
         older=found.cursor,
         is_first=not cursor,
         types=[one.value for one in EventType if one is not EventType.WEBHOOK_TEST],
@@ -105,4 +105,4 @@ def _page(
 def _webhook_page(session: CurrentSession, webhook: Webhook, secret: str | None = None) -> Response[str]:
     found = webhooks.list_deliveries(session.plane, session.project_id, webhook.id, _SHOWN_DELIVERIES)
     mark = mark_of(webhook.secret.reveal())
-    return page("webhook.html", session, webhook=webhook, deliveries=found.deliveries, secret=secret, mark=mark)
+    return page("webhook.html", session, webhook=webhook, deliveries=found.items, secret=secret, mark=mark)
