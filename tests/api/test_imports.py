@@ -100,7 +100,7 @@ def test_a_repeated_import_answers_with_the_same_service(world: World) -> None:
 
 
 def test_the_report_stays_when_the_import_has_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **_named: object) -> None:
         raise Failed("DUMP_FAILED", "pg_dump could not read the source", "connection lost")
 
     monkeypatch.setattr(world.backend.sources, "fetch", fail)

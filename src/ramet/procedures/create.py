@@ -36,9 +36,16 @@ from ramet.store import snapshots
 
 
 class Based(Creation):
-    """What `create` shares with what else fills an empty volume: credentials, and the base of the restore window."""
+    """What `create` shares with what else fills an empty volume: its start, credentials, and first snapshot."""
 
     after_secure: ClassVar[str] = "snapshot"
+
+    def boot(self, work: Work[Any]) -> Outcome:
+        return boot(self.tools, work, self.tools.server(work)) or Next(self.after_boot(work.state))
+
+    def after_boot(self, state: Any) -> str:
+        """Return the step to go on with: the server may have been killed after a later one."""
+        return "publish" if state.is_based else "secure"
 
     @repeats_from("boot")
     def secure(self, work: Work[Any]) -> Outcome:
@@ -66,10 +73,6 @@ class Create(Based):
     def initialize(self, work: Work[CreateState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
-
-    def boot(self, work: Work[CreateState]) -> Outcome:
-        booting = boot(self.tools, work, self.tools.server(work))
-        return booting or Next("publish" if work.state.is_based else "secure")
 
     def publish(self, work: Work[CreateState]) -> Outcome:
         def record(tx: sa.Connection) -> None:

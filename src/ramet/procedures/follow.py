@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish
+from ramet.procedures.servers import PATIENCE_SECONDS, finish, publish
 from ramet.procedures.state import FollowState
 from ramet.store import services
 
@@ -42,9 +42,8 @@ class Follow(Based):
             return Wait(_PAUSE_SECONDS, fetched.progress)
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
-    def boot(self, work: Work[FollowState]) -> Outcome:
-        booting = boot(self.tools, work, self.tools.server(work))
-        return booting or Next("publish" if work.state.is_based else "snapshot")
+    def after_boot(self, state: FollowState) -> str:
+        return "publish" if state.is_based else "snapshot"
 
     def publish(self, work: Work[FollowState]) -> Outcome:
         following = self.tools.backend.followers.observe(self.tools.server(work))

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.import_database import Import
-from ramet.procedures.servers import PATIENCE_SECONDS, repeats_from
+from ramet.procedures.servers import repeats_from
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -34,6 +34,7 @@ class FollowLogical(Import):
 
     name = ProcedureName.FOLLOW_LOGICAL
     after_load: ClassVar[str] = "subscribe"
+    schema_only: ClassVar[bool] = True
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
@@ -47,13 +48,6 @@ class FollowLogical(Import):
                 return Wait(_PAUSE_SECONDS, missing)
             self.tools.backend.sources.keep(server, source, sealed)
         return Next("fetch", replace(work.state, sealed=None))
-
-    def fetch(self, work: Work[ImportState]) -> Outcome:
-        server, state, fetch = self.tools.server(work), work.state, self.tools.backend.sources.fetch
-        fetched = fetch(server, state.source, state.facts, PATIENCE_SECONDS, schema_only=True)
-        if fetched.facts is None:
-            return Wait(_PAUSE_SECONDS, fetched.progress)
-        return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
 
     @repeats_from("boot")
     def subscribe(self, work: Work[ImportState]) -> Outcome:

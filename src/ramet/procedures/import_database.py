@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish, repeats_from, submit_preparation
+from ramet.procedures.servers import PATIENCE_SECONDS, finish, publish, repeats_from, submit_preparation
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -34,6 +34,7 @@ class Import(Based):
     name = ProcedureName.IMPORT
     after_secure: ClassVar[str] = "load"
     after_load: ClassVar[str] = "analyze"
+    schema_only: ClassVar[bool] = False
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
         server, sealed = self.tools.server(work), work.state.sealed
@@ -43,14 +44,11 @@ class Import(Based):
         return Next("fetch", replace(work.state, sealed=None))
 
     def fetch(self, work: Work[ImportState]) -> Outcome:
-        state = work.state
-        fetched = self.tools.backend.sources.fetch(self.tools.server(work), state.source, state.facts, PATIENCE_SECONDS)
+        server, state, fetch = self.tools.server(work), work.state, self.tools.backend.sources.fetch
+        fetched = fetch(server, state.source, state.facts, PATIENCE_SECONDS, schema_only=self.schema_only)
         if fetched.facts is None:
             return Wait(_PAUSE_SECONDS, fetched.progress)
         return Next("boot", replace(state, report={**state.report, "fetched": fetched.facts}))
-
-    def boot(self, work: Work[ImportState]) -> Outcome:
-        return boot(self.tools, work, self.tools.server(work)) or Next(self.after_boot(work.state))
 
     @repeats_from("boot")
     def load(self, work: Work[ImportState]) -> Outcome:
@@ -69,7 +67,6 @@ class Import(Based):
         return Next("snapshot", replace(work.state, report={**work.state.report, "statistics": ended}))
 
     def after_boot(self, state: ImportState) -> str:
-        """Return the step to go on with: the server may have been killed after a later one."""
         if state.is_based:
             return "publish"
         if "statistics" in state.report:

@@ -93,11 +93,11 @@ def mark_sets_deleted(tx: sa.Connection, tools: Tools, service_id: str) -> None:
         replica_sets.update_set(tx, each.id, deleted_at=tools.clock(), operation_id=None)
 
 
-def submit_restarts(tx: sa.Connection, service_id: str) -> None:
-    """Submit that the sets of a service are started, except those that an operation works on."""
+def submit_restarts(tx: sa.Connection, service_id: str, name: ProcedureName = ProcedureName.RESTART_REPLICAS) -> None:
+    """Submit that the sets of a service are started, or made again, except those that an operation works on."""
     for each in replica_sets.live_sets(tx, service_id):
         if each.activity is None and each.ready_at is not None:
-            submit_for_set(tx, each, ProcedureName.RESTART_REPLICAS, Restartable())
+            submit_for_set(tx, each, name, Restartable())
 
 
 def submit_for_set(

@@ -43,7 +43,7 @@ from ramet.model.status import Status
 from ramet.model.warm_forks import with_pool
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_parent, report_of
-from ramet.procedures.replicas import stop_replicas, submit_for_set
+from ramet.procedures.replicas import stop_replicas, submit_restarts
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Steps,
@@ -63,8 +63,8 @@ from ramet.procedures.servers import (
     submit_preparation,
 )
 from ramet.procedures.spec import submit
-from ramet.procedures.state import Restartable, RestoreState
-from ramet.store import replica_sets, services, snapshots
+from ramet.procedures.state import RestoreState
+from ramet.store import services, snapshots
 
 RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
@@ -210,7 +210,7 @@ class RestoreInPlace(Steps):
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState(), "examine" if is_fork_anew else "analyze")
         if work.state.verb == REWIND and work.state.base_id is not None:
             submit_preparation(tx, work.subject, work.state.base_id)  # it may be rewound to once more
-        _rebuild_replicas(tx, work.subject)
+        submit_restarts(tx, work.subject, ProcedureName.REBUILD_REPLICAS)
 
     def _insert_previous(self, tx: sa.Connection, work: Work[RestoreState], service: Service) -> None:
         """Add the row of the service that gets the state before; it shows the same status during the exchange."""
@@ -288,7 +288,7 @@ class RestoreInPlace(Steps):
         finish(tx, work, down_reason=reason if reason or was is None else was.down_reason, **resumed)
         if work.state.is_open:
             services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
-            _rebuild_replicas(tx, work.subject)
+            submit_restarts(tx, work.subject, ProcedureName.REBUILD_REPLICAS)
         else:
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
             services.release_claims(tx, work.operation_id, deleted_at=self.tools.clock())
@@ -300,13 +300,6 @@ class RestoreInPlace(Steps):
 
     def _previous(self, work: Work[RestoreState]) -> Server:
         return with_values(self.tools.server(work), service_id=work.state.previous_id, port=0, pooler_port=None)
-
-
-def _rebuild_replicas(tx: sa.Connection, service_id: str) -> None:
-    """Let the read replicas of a service have its new data."""
-    for each in replica_sets.live_sets(tx, service_id):
-        if each.activity is None and each.ready_at is not None:
-            submit_for_set(tx, each, ProcedureName.REBUILD_REPLICAS, Restartable())
 
 
 def _check(service: Service, state: RestoreState) -> bool:

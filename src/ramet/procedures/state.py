@@ -226,10 +226,9 @@ class MoveState(Interrupting, frozen=True, kw_only=True):
 
 
 class RecoverState(RecoveryState, frozen=True, kw_only=True):
-    """`base_backup_id` is a base backup of the archive; `paused`: the lost service was, and is paused afterwards."""
+    """`paused`: the lost service was, and is paused afterwards."""
 
     paused: bool
-    base_backup_id: str | None = None
 
 
 class DrillState(RecoveryState, frozen=True, kw_only=True):
