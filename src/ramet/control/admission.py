@@ -17,6 +17,7 @@ from ramet.model.environment import Environment
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.model.size import Size
+from ramet.model.words import listed
 from ramet.store import running, services
 from ramet.store.database import Store
 
@@ -125,6 +126,5 @@ def _users(plane: Plane, tx: sa.Connection, project_id: str) -> str:
     servers = sum(one.servers for one in found)
     if not own:
         return f"; {servers} servers run"
-    more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
-    named = ", ".join(one.name for one in own[:_NAMED])
-    return f"; {servers} servers run, {sum(one.servers for one in own)} of them yours: {named}{more}"
+    named = listed([one.name for one in own], _NAMED)
+    return f"; {servers} servers run, {sum(one.servers for one in own)} of them yours: {named}"

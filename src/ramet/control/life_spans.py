@@ -4,14 +4,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.control.key_limits import first_span, later_span
-from ramet.control.lookup import changeable_service
+from ramet.control.lookup import changeable_service, find_project
 from ramet.control.plane import Plane
 from ramet.control.quotas import check_quotas
-from ramet.errors import Invalid, NotFound
+from ramet.errors import Invalid
 from ramet.model.life_span import UNLIMITED, LifeSpan, LifeTerms, granted, renewed
 from ramet.model.project import ProjectLimits, limited
 from ramet.model.service import Service
-from ramet.store import projects, services
+from ramet.store import services
 
 
 def extend_service(plane: Plane, project_id: str, service_id: str, terms: LifeTerms) -> Service:
@@ -21,7 +21,7 @@ def extend_service(plane: Plane, project_id: str, service_id: str, terms: LifeTe
         now = plane.clock()
         span = _renewed(service, plane) if terms == UNLIMITED else granted(terms, now, service.life_span)
         if service.origin is not None:
-            span = later_span(plane.caller, service, limited(_limits(tx, project_id), span, now))
+            span = later_span(plane.caller, service, limited(find_project(tx, project_id).limits, span, now))
         services.update_service(tx, service.id, life_span=services.life_span_column(span))
         return changeable_service(plane, tx, project_id, service_id, "extendService")
 
@@ -32,7 +32,7 @@ def within_limits(plane: Plane, tx: sa.Connection, new: list[Service], parent: S
     Raises NotFound for a project that does not exist, and Exhausted or Invalid for what is over its limits, or over
     those of the caller's key. Ports are reserved before: so no other request adds services at the same time.
     """
-    limits = _limits(tx, new[0].project_id)
+    limits = find_project(tx, new[0].project_id).limits
     check_quotas(plane.caller, tx, new)
     return new if parent is None else [_limited_fork(plane, limits, one, parent) for one in new]
 
@@ -41,13 +41,6 @@ def _limited_fork(plane: Plane, limits: ProjectLimits, fork: Service, parent: Se
     sleep_after = limits.fork_sleep_after_seconds if fork.sleep_after_seconds is None else fork.sleep_after_seconds
     span = first_span(plane.caller, fork, parent, limited(limits, fork.life_span, fork.created_at))
     return replace(fork, life_span=span, sleep_after_seconds=sleep_after)
-
-
-def _limits(tx: sa.Connection, project_id: str) -> ProjectLimits:
-    project = projects.get_project(tx, project_id)
-    if project is None:
-        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
-    return project.limits
 
 
 def _renewed(service: Service, plane: Plane) -> LifeSpan:

@@ -1,6 +1,7 @@
-"""Finding the service that a verb is about, and claiming it for an operation."""
+"""Finding the project or service that a verb is about, and claiming it for an operation."""
 
 from itertools import chain, count
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -11,13 +12,22 @@ from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.ids import is_id
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
+from ramet.model.project import Project
 from ramet.model.replica_set import set_is_visible
 from ramet.model.service import Origin, Service, as_service, is_falling_asleep, is_standby, is_visible, status_of
 from ramet.model.status import Status
 from ramet.procedures.spec import submit
-from ramet.store import operations, replica_sets, services
+from ramet.store import operations, projects, replica_sets, services
 
 CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
+
+
+def find_project(tx: sa.Connection, project_id: str, *, lock: bool = False) -> Project:
+    """Return a project. Raises NotFound."""
+    found = projects.get_project(tx, project_id, lock=lock)
+    if found is None:
+        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
+    return found
 
 
 def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, *, lock: bool = False) -> Service:
@@ -35,6 +45,14 @@ def changeable_service(plane: Plane, tx: sa.Connection, project_id: str, service
     if service.failed_at is not None or status_of(service) is Status.DELETING:
         raise wrong_state(service, verb, CHANGEABLE)
     return service
+
+
+def set_columns(plane: Plane, project_id: str, service_id: str, verb: str, **columns: Any) -> Service:
+    """Change what needs no operation, and return the service as it is then. Raises NotFound, and WrongState."""
+    with plane.store.write() as tx:
+        service = changeable_service(plane, tx, project_id, service_id, verb)
+        services.update_service(tx, service.id, **columns)
+        return find_service(plane, tx, project_id, service_id)
 
 
 def visible_service(

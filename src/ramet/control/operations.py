@@ -1,7 +1,7 @@
 """What runs, ran and failed, and why; it stays readable after its service is gone."""
 
+from ramet.control.lookup import no_service
 from ramet.control.plane import Plane
-from ramet.errors import NotFound
 from ramet.ids import is_id
 from ramet.model.cursor import PAGE, Page, check_limit, cursor_of, decode_cursor, page_of, time_and_id
 from ramet.model.operation_record import OperationRecord
@@ -31,7 +31,7 @@ def list_operations(
         if service_id is not None and not (
             is_id(service_id) and history.has_existed(tx, project_id, service_id, made_by=made_by)
         ):
-            raise NotFound("SERVICE_NOT_FOUND", "no service with that id exists", f"service_id {service_id[:64]!r}")
+            raise no_service(service_id)
         found = history.list_operations(
             tx, project_id, service_id, limit + 1, before, everything=everything, made_by=made_by
         )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ramet import acting
 from ramet.control.keys import Keys
-from ramet.errors import NotFound
+from ramet.control.lookup import find_project
 from ramet.ids import new_id
 from ramet.model.names import check_name
 from ramet.model.project import Project, ProjectLimits, check_limits
@@ -33,22 +33,13 @@ class Projects(Keys):
     def get_project(self, project_id: str) -> Project:
         """Return a project. Raises NotFound."""
         with self.store.read() as tx:
-            found = projects.get_project(tx, project_id)
-        if found is None:
-            raise _no_project(project_id)
-        return found
+            return find_project(tx, project_id)
 
     def change_limits(self, project_id: str, changes: Mapping[str, int | None]) -> ProjectLimits:
         """Change what a project may have, and return all of it; None removes a limit. Raises NotFound and Invalid."""
         with self.store.write() as tx:
-            found = projects.get_project(tx, project_id, lock=True)
-            if found is None:
-                raise _no_project(project_id)
+            found = find_project(tx, project_id, lock=True)
             acting.note(project_id=project_id)
             limits = check_limits(replace(found.limits, **changes))
             projects.set_limits(tx, project_id, limits)
         return limits
-
-
-def _no_project(project_id: str) -> NotFound:
-    return NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")

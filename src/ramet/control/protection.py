@@ -3,20 +3,16 @@
 A PROD service needs its name to confirm what replaces its data or takes it away.
 """
 
-from ramet.control.lookup import changeable_service
+from ramet.control.lookup import set_columns
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, WrongState
 from ramet.model.environment import Environment
 from ramet.model.service import Service
-from ramet.store import services
 
 
 def set_protection(plane: Plane, project_id: str, service_id: str, *, protected: bool) -> Service:
     """Protect a service, or stop protecting it."""
-    with plane.store.write() as tx:
-        service = changeable_service(plane, tx, project_id, service_id, "setProtection")
-        services.update_service(tx, service.id, protected=protected)
-        return changeable_service(plane, tx, project_id, service_id, "setProtection")
+    return set_columns(plane, project_id, service_id, "setProtection", protected=protected)
 
 
 def check_unprotected(service: Service, verb: str) -> None:

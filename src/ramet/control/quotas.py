@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
+from ramet.control.lookup import find_project
 from ramet.control.plane import Plane
-from ramet.errors import Exhausted, NotFound
+from ramet.errors import Exhausted
 from ramet.model.keys import ApiKey
-from ramet.model.quota import Quota
+from ramet.model.quota import NAMES, Quota
 from ramet.model.service import Service
 from ramet.model.size import Size
-from ramet.store import projects, quotas, services
+from ramet.model.words import listed
+from ramet.store import quotas, services
 from ramet.store.quotas import Holding
 
 _MB_PER_GB = 1000
@@ -92,25 +94,17 @@ def _check(
     services: int = 0,
     forks: int = 0,
 ) -> None:
-    project = projects.get_project(tx, project_id)
-    if project is None:
-        raise NotFound("PROJECT_NOT_FOUND", "no project with that id exists", f"project_id {project_id[:64]!r}")
     of_project = _Owner("The project", "PROJECT_LIMIT", "raise the limit on the host with 'ramet project limits'")
-    owners: list[tuple[_Owner, Quota, str | None]] = [(of_project, project.limits, None)]
+    owners: list[tuple[_Owner, Quota, str | None]] = [(of_project, find_project(tx, project_id).limits, None)]
     if caller is not None and caller.project_id == project_id:
         key = caller.public_key
         remedy = f"let an admin raise the limit with 'ramet key update {key}'"
         owners.append((_Owner(f"Key {key}", "KEY_LIMIT", remedy), caller.limits, key))
     for owner, quota, made_by in owners:
-        if not _is_unlimited(quota):
+        if any(getattr(quota, name) is not None for name in NAMES):
             use = use_of(tx, project_id, made_by)
             seen = use.as_seen_by(caller.public_key) if caller is not None and caller.sees_own_only else use
             _check_one(owner, quota, seen, sizes, services, forks)
-
-
-def _is_unlimited(quota: Quota) -> bool:
-    limits = (quota.max_services, quota.max_forks, quota.max_cpu_millis, quota.max_memory_gbs, quota.max_storage_gbs)
-    return all(most is None for most in limits)
 
 
 def _check_one(owner: _Owner, quota: Quota, use: Use, sizes: Sequence[Size], services: int, forks: int) -> None:
@@ -154,5 +148,4 @@ def _users(use: Use, name: str) -> str:
         return ""
     verb = "it has" if name in ("max_services", "max_forks") else "most of it is used by"
     verb = verb if use.seen_by is None else "yours are"
-    more = f" and {len(holding) - _NAMED} more" if len(holding) > _NAMED else ""
-    return f"; {verb} {', '.join(holding[:_NAMED])}{more}"
+    return f"; {verb} {listed(holding, _NAMED)}"

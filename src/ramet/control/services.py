@@ -15,13 +15,13 @@ from ramet.control.key_limits import with_present_key
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
     CHANGEABLE,
-    changeable_service,
     check_promoted,
     check_writable,
     claim,
     find_service,
     no_service,
     set_as_service,
+    set_columns,
     visible_service,
     wrong_state,
 )
@@ -176,12 +176,12 @@ def optimize_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 def rename_service(plane: Plane, project_id: str, service_id: str, name: str) -> Service:
     """Give a service another name. Names need not be unique."""
-    return _set(plane, project_id, service_id, "rename", name=check_name(name))
+    return set_columns(plane, project_id, service_id, "rename", name=check_name(name))
 
 
 def set_environment(plane: Plane, project_id: str, service_id: str, environment: Environment) -> Service:
     """Declare a service PROD or DEV; memory settings that depend on it change at the next start."""
-    return _set(plane, project_id, service_id, "setEnvironment", environment=environment.value)
+    return set_columns(plane, project_id, service_id, "setEnvironment", environment=environment.value)
 
 
 def update_password(plane: Plane, project_id: str, service_id: str, password: Secret) -> None:
@@ -300,13 +300,6 @@ def _change(
             check_writable(service, procedure)
         check(tx, service)
         return claim(plane, tx, service, procedure, state)
-
-
-def _set(plane: Plane, project_id: str, service_id: str, verb: str, **columns: Any) -> Service:
-    with plane.store.write() as tx:
-        service = changeable_service(plane, tx, project_id, service_id, verb)
-        services.update_service(tx, service.id, **columns)
-        return find_service(plane, tx, project_id, service_id)
 
 
 def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Service:

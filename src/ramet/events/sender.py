@@ -40,7 +40,7 @@ class Sender:
         target = httpx.URL(url)
         deadline = time.monotonic() + self.seconds
         backend = _CheckedBackend(self.private, deadline, encrypted=target.scheme == "https")
-        sent = [("host", _host_header(target)), *headers.items(), ("content-type", "application/json")]
+        sent = [("host", target.netloc.decode("ascii")), *headers.items(), ("content-type", "application/json")]
         limits = dict.fromkeys(("connect", "read", "write", "pool"), self.seconds)
         try:
             with (
@@ -136,7 +136,3 @@ def _left(deadline: float) -> float:
 @cache
 def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
-
-
-def _host_header(target: httpx.URL) -> str:
-    return target.netloc.decode("ascii")

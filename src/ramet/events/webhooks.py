@@ -196,9 +196,8 @@ def opened(plane: Plane, row: WebhookRow) -> Webhook:
 
 def keys_of(webhook: Webhook, now: datetime) -> list[Secret]:
     """Return the secrets that sign a delivery now, the newest first."""
-    is_valid = webhook.previous_secret is not None and webhook.previous_until is not None
-    is_valid = is_valid and now < (webhook.previous_until or now)
-    return [webhook.secret, *([webhook.previous_secret] if is_valid and webhook.previous_secret else [])]
+    secret, previous, until = webhook.secret, webhook.previous_secret, webhook.previous_until
+    return [secret] if previous is None or until is None or now >= until else [secret, previous]
 
 
 def _find(tx: sa.Connection, project_id: str, webhook_id: str, *, lock: bool = False) -> WebhookRow:

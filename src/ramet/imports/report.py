@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from ramet.backends.interface.sources import LOCALE_PROVIDERS, Destination, SourceFacts
 from ramet.endpoints import ADMIN
 from ramet.imports.findings import Effect, Finding, in_order, refused
+from ramet.model.words import listed
 
 _GIB = 1024**3
 # The data itself, the WAL that loading writes, and the copy that pg_dump makes.
@@ -214,8 +215,7 @@ def _notes(facts: SourceFacts) -> Iterator[Finding]:
 
 def shown_names(names: Sequence[str]) -> str:
     """Return some names for a sentence, and how many more there are."""
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
+    return listed(names, _SHOWN_NAMES)
 
 
 def shown_gib(size_bytes: float) -> str:

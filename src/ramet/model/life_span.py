@@ -150,12 +150,10 @@ def for_seconds(span: LifeSpan, seconds: int, now: datetime) -> LifeSpan:
     return replace(span, expires_at=now + timedelta(seconds=seconds), ttl_seconds=seconds)
 
 
-def check_seconds(name: str, seconds: int) -> int:
+def check_seconds(name: str, seconds: int, least: int = LEAST_SECONDS, most: int = MOST_SECONDS) -> int:
     """Return a duration. Raises Invalid when it is too short or too long."""
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-        raise Invalid(
-            f"INVALID_{name.upper()}", f"{name} must be between {LEAST_SECONDS} and {MOST_SECONDS} (got {seconds})"
-        )
+    if not least <= seconds <= most:
+        raise Invalid(f"INVALID_{name.upper()}", f"{name} must be between {least} and {most} (got {seconds})")
     return seconds
 
 

@@ -1,6 +1,5 @@
 """The verbs over moves: move a service to another Ramet, call that off, and how a move went."""
 
-import ipaddress
 from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +10,7 @@ import sqlalchemy as sa
 from ramet.control.lookup import check_not_restored, find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.protection import check_confirmed
-from ramet.endpoints import BASE_PATH
+from ramet.endpoints import BASE_PATH, is_loopback
 from ramet.errors import Invalid, NotFound, WrongState
 from ramet.machine import sealing
 from ramet.model.names import check_name
@@ -134,7 +133,7 @@ def get_move(plane: Plane, project_id: str, service_id: str, move_id: str) -> Mo
 
 def _check(tx: sa.Connection, service: Service, confirm: str | None) -> None:
     """Raise when a service must not be moved now."""
-    if service.activity is not None or status_of(service) is not Status.READY or service.paused:
+    if service.activity is not None or status_of(service) is not Status.READY:
         raise wrong_state(service, "move", (Status.READY,))
     if operations.under_way(tx, service.id, ProcedureName.MOVE):
         raise WrongState(
@@ -169,20 +168,13 @@ def _checked_url(url: str) -> str:
         raise _wrong_url(f"it must be the URL of a Ramet server (got {url[:100]!r})")
     if parts.username is not None:
         raise _wrong_url("it contains a user, and a key belongs into fields of its own")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise _wrong_url(
             "it begins with http://, so that the key and the password of the copy could be read on their way",
             "Let that Ramet serve HTTPS (RAMET_TLS_CERT=auto), or reach it through an SSH tunnel to localhost.",
         )
     path = parts.path.rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(BASE_PATH) else path + BASE_PATH, "", ""))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _wrong_url(problem: str, remedy: str = "It looks like https://ramet.example:8080.") -> Invalid:
@@ -206,7 +198,7 @@ def _shown(found: operations.Operation) -> Move:
     return Move(
         id=found.id,
         service_id=found.subject,
-        status=OperationStatus(found.status),
+        status=found.status,
         step=None if is_over else SPECS[found.procedure].steps.get(found.step),
         progress=found.progress,
         error=found.error,

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from ramet.errors import Failed
 from ramet.machine.secret_files import flush_entries
 from ramet.model.status import OperationStatus
+from ramet.store.due import UNDER_WAY
 from ramet.store.tables import hold, operation, replica_set, service, snapshot
 
 DAMAGED = "STORE_DAMAGED"
@@ -87,7 +88,6 @@ def _forget_what_passes(copy: Path) -> None:
     """End all operations as failed, with the services that they were making, and warm forks; no service expires."""
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(copy)), poolclass=sa.NullPool)
     ended = {"failed_at": datetime.now(UTC), "failure": _FORGOTTEN}
-    under_way = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
     with engine.begin() as tx:
         for table in (service, replica_set):
             is_made = table.c.operation_id.is_not(None) & table.c.ready_at.is_(None) & table.c.failed_at.is_(None)
@@ -100,4 +100,4 @@ def _forget_what_passes(copy: Path) -> None:
         tx.execute(service.update().values(life_span=sa.null()))
         tx.execute(hold.delete())
         over = {"status": OperationStatus.FAILED.value, "finished_at": ended["failed_at"], "error": _FORGOTTEN}
-        tx.execute(operation.update().where(under_way).values(**over))
+        tx.execute(operation.update().where(UNDER_WAY).values(**over))

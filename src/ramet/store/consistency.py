@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from ramet.model.status import OperationStatus
+from ramet.store.due import UNDER_WAY
 from ramet.store.tables import hold, is_live, operation, replica_set, service, snapshot
 
-_UNDER_WAY = (OperationStatus.RUNNING.value, OperationStatus.UNDOING.value)
 _THROW_AWAY = ("drill_id", "copy_id", "previous_id")
-_active = sa.select(operation.c.id).where(operation.c.status.in_(_UNDER_WAY))
+_active = sa.select(operation.c.id).where(UNDER_WAY)
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,7 @@ class Owners:
 
 def owners(tx: sa.Connection) -> Owners:
     """Return the owners according to the rows."""
-    active = tx.execute(
-        sa.select(operation.c.subject, operation.c.state).where(operation.c.status.in_(_UNDER_WAY))
-    ).all()
+    active = tx.execute(sa.select(operation.c.subject, operation.c.state).where(UNDER_WAY)).all()
     busy = {row.subject for row in active}
     busy |= {row.state[name] for row in active for name in _THROW_AWAY if row.state.get(name) is not None}
     rows = tx.execute(service.select().where(is_live(service))).all()

@@ -7,6 +7,7 @@ from typing import Protocol
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Progress, Server
 from ramet.model.passwords import Secret
+from ramet.model.words import listed
 
 _SHOWN_NAMES = 8
 
@@ -69,10 +70,9 @@ def removal(name: str) -> str:
 
 def unpublished_tables(names: Sequence[str]) -> str:
     """Return the problem of a service that does not receive these tables of its source."""
-    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return (
         f"The source has tables that are not replicated, such as tables created after the service:"
-        f" {', '.join(names[:_SHOWN_NAMES])}{more}. Their rows may be missing here: compare them after the promotion,"
+        f" {listed(names, _SHOWN_NAMES)}. Their rows may be missing here: compare them after the promotion,"
         " or follow the source with a new service."
     )
 
