@@ -64,8 +64,6 @@ from ramet.warm_forks.giving_way import give_way
 from ramet.warm_forks.keeping import EVERY_SECONDS, KeepingWarm
 
 _log = logging.getLogger(__name__)
-_GIB = 1024**3
-_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no name
 _MIB = 1024**2
 # How often it is asked how much each server has written: on Kubernetes a program is run in its pod for that.
 _LOOK_SECONDS = {"local": 5.0, "kubernetes": 60.0}

@@ -21,9 +21,9 @@ def shown_fields(fields: Mapping[str, object]) -> dict[str, object]:
     return {shown_text(name): _shown(name, value, 0) for name, value in present[:_MOST_FIELDS]}
 
 
-def shown_text(text: str, limit: int = _MOST_CHARACTERS) -> str:
+def shown_text(text: str) -> str:
     """Return a text that any store can keep: cut to a limit, without characters that are no text."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    cut = text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
     return cut.encode(errors="replace").decode().replace("\0", "�")
 
 

@@ -78,7 +78,7 @@ class Store:
 
     @property
     def is_postgresql(self) -> bool:
-        """Whether processes can tell each other of new work through the database."""
+        """Whether the store is on PostgreSQL, which several hosts can use."""
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager

@@ -90,8 +90,8 @@ def claim_forks(
     project_id: str,
     service_id: str,
     request: ForkRequest,
-    count: int = 1,
-    idempotency_key: str | None = None,
+    count: int,
+    idempotency_key: str | None,
 ) -> list[Accepted] | None:
     """Give warm forks of a service to the caller; None when fewer fit, or the request made some earlier."""
     keys, known = forks.keys_of(idempotency_key, count), forks.asked_for(service_id, request, count)
