@@ -40,7 +40,7 @@ def steps_of_all(instance: Instance) -> list[tuple[str, str]]:
     store = Store.open(f"sqlite:///{instance.data}/ramet.db")
     try:
         tools = Tools(store, instance.backend, lambda: datetime.now(UTC))
-        return [(one.name, step) for one in all_procedures(tools, timedelta(days=7)) for step in one.steps]
+        return [(one.name, step) for one in all_procedures(tools) for step in one.steps]
     finally:
         store.close()
 

@@ -128,7 +128,7 @@ def open_ground(directory: Path | None, snapshot_seconds: float, archive_url: st
     root.chmod(0o711)
     backend = open_backend(root, has_limits=False, archive_url=archive_url)
     store = Store.open(f"sqlite:///{root}/ramet.db")
-    worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0)), timedelta(days=7)))
+    worker = Worker(store, all_procedures(Tools(store, backend, utc_now, rest=timedelta(0))))
     placement = Placement("local", "localhost", service_ports(100), plaintext=True)
     settings = RestoreSettings(snapshot_interval_seconds=int(snapshot_seconds), snapshot_wal_bytes=64 * 1024**2)
     plane = Plane(store, backend, placement, b"prove" * 8, worker.wake, restore=settings)

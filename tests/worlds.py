@@ -109,7 +109,7 @@ def make_world(directory: Path, backend: MemoryBackend | None = None, kind: type
     keep_audit(store, ROOT_KEY)
     backend = backend or MemoryBackend()
     tools = Tools(store, backend, utc_now, rest=timedelta(0), preparation_rest=timedelta(0))
-    procedures = all_procedures(tools, timedelta(days=7))
+    procedures = all_procedures(tools)
     worker = kind(store, procedures)
     plane = Plane(store, backend, Placement("local", "localhost", range(20000, 20100)), ROOT_KEY, worker.wake, utc_now)
     projects = Projects(store)

@@ -159,10 +159,10 @@ def _make_room(backend: Backend) -> None:
 def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     """Put a runtime together over an open store and backend."""
     trusted = TrustedTime(settings.data_dir / "clock.json")
-    tools = Tools(store, backend, utc_now, timedelta(seconds=settings.fork_rest_seconds), trusted.now)
-    window, key = timedelta(days=settings.window_days), root_key(settings)
-    move = Move(tools, window, open_elsewhere, backend.authority, key)
-    procedures = [*all_procedures(tools, window), move.procedure()]
+    rest, window = timedelta(seconds=settings.fork_rest_seconds), timedelta(days=settings.window_days)
+    tools = Tools(store, backend, utc_now, rest, trusted.now, window=window)
+    key = root_key(settings)
+    procedures = [*all_procedures(tools), Move(tools, open_elsewhere, key).procedure()]
     monitoring = open_monitoring(__version__, settings.traces_url)
     store.recorders.append(monitoring.instruments.count_claims)
     threads = settings.worker_threads
@@ -171,7 +171,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
         settings.region_code, settings.endpoint_host, settings.port_range, settings.plaintext_endpoints
     )
     restore = _restore_settings(settings, backend.host.volume_type())
-    plane = Plane(store, backend, placement, key, worker.wake, utc_now, restore, authority=backend.authority)
+    plane = Plane(store, backend, placement, key, worker.wake, utc_now, restore)
     plane = replace(plane, give_way=partial(give_way, plane), standby_sources=settings.standby_sources)
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)

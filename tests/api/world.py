@@ -140,7 +140,7 @@ def open_world(folder: Path, url: str | None = None, **settings: Any) -> Iterato
     plane = Plane(store, backend, placement, b"k" * 32, clock=clock, **settings)
     projects = Projects(store, clock)
     tools = Tools(store, backend, clock, rest=timedelta(0), preparation_rest=timedelta(0))
-    worker = Worker(store, all_procedures(tools, timedelta(days=7)))
+    worker = Worker(store, all_procedures(tools))
     with application(plane, projects) as app, TestClient(app, raise_server_exceptions=False) as client:
         yield World(store, backend, plane, projects, worker, client, clock, new_tenant(projects, "main"))
     store.close()

@@ -40,7 +40,7 @@ def test_the_certificate_of_the_authority_is_offered_where_there_is_tls(
     visitor: Visitor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pem = open_authority(tmp_path).pem
-    object.__setattr__(visitor.world.runtime.console.context.plane, "authority", pem)
+    monkeypatch.setattr(visitor.world.backend, "authority", pem)
     visitor.sign_in()
     path, link = f"/console/services/{visitor.ready().id}", 'href="/console/certificate-authority"'
     monkeypatch.setattr(visitor.world.backend.host, "has_tls", lambda _major: False)

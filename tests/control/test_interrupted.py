@@ -51,7 +51,7 @@ def hours_pass() -> Callable[[], datetime]:
 
 def test_a_deletion_waits_as_long_as_what_it_interrupts_takes(world: World) -> None:
     service, blocked = world.create(), Blocked()
-    procedures = all_procedures(Tools(world.store, world.backend, hours_pass()), timedelta(days=7))
+    procedures = all_procedures(Tools(world.store, world.backend, hours_pass()))
     procedures = laws.rewritten(procedures, "optimize", blocked.rewrite)
     procedures = laws.rewritten(procedures, "delete", lambda one: replace(one, deadline_seconds=0.01))
     optimize_service(world.plane, world.project.id, service.id)
@@ -98,7 +98,7 @@ def test_what_waits_for_another_operation_waits_as_long_as_that_takes(
     world: World, begin: Callable[[World, Service], None], waiting: str
 ) -> None:
     begin(world, world.create())
-    procedures = all_procedures(Tools(world.store, world.backend, hours_pass()), timedelta(days=7))
+    procedures = all_procedures(Tools(world.store, world.backend, hours_pass()))
     alone = [replace(one, deadline_seconds=0.01) for one in procedures if one.name == waiting]
     Hurried(world.store, alone).run_until_idle(limit_seconds=0.3)
     world.worker.run_until_idle()

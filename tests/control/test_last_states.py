@@ -75,7 +75,7 @@ def clock(world: World, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(time, "time", clock.seconds)
     world.backend.clock, world.plane = clock.now, replace(world.plane, clock=clock.now)
-    world.procedures = all_procedures(Tools(world.store, world.backend, clock.now), timedelta(days=7))
+    world.procedures = all_procedures(Tools(world.store, world.backend, clock.now))
     return clock
 
 

@@ -158,7 +158,7 @@ def pair(worlds: tuple[World, World, TestClient[Any]], monkeypatch: pytest.Monke
     monkeypatch.setattr(poolers, "WAIT_SECONDS", 0.0)  # the worker there runs between the calls
     there.backend.followers.facts = replace(there.backend.followers.facts, bootstrap_role="ramet")
     tools = Tools(here.store, here.backend, here.plane.clock, timedelta(0), preparation_rest=timedelta(0))
-    move = Move(tools, timedelta(days=7), made.open, "", ROOT_KEY).procedure()
+    move = Move(tools, made.open, ROOT_KEY).procedure()
     here.procedures[:] = [one for one in here.procedures if one.name != move.name] + [move]
     here.worker = Worker(here.store, here.procedures)
     yield made

@@ -75,7 +75,7 @@ def test_a_step_sees_its_operation(store: Store, host: Host) -> None:
     before = datetime.now(UTC)
     operation_id = run(store, counting(host, {"two": look}))
     (work,) = seen
-    assert (work.operation_id, work.procedure, work.subject, work.step) == (operation_id, "count", "subject", "two")
+    assert (work.operation_id, work.subject, work.step) == (operation_id, "subject", "two")
     assert (work.attempt, work.state) == (1, Counts(given=True, one=1))
     assert before.timestamp() - 1 < work.step_started_at.timestamp() < time.time() + 1
 

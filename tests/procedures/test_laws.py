@@ -301,7 +301,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
 }
 STEPS = [
     (procedure.name, step)
-    for procedure in all_procedures(Tools(None, MemoryBackend(), None), timedelta(days=7))  # type: ignore[arg-type]
+    for procedure in all_procedures(Tools(None, MemoryBackend(), None))  # type: ignore[arg-type]
     for step in procedure.steps
 ]
 

@@ -97,7 +97,7 @@ def test_the_first_client_of_a_new_service_comes_before_the_preparation(
 ) -> None:
     tools = Tools(world.store, backend, utc_now, preparation_rest=timedelta(hours=1))
     accepted = create_service(world.plane, world.project.id, CreateRequest("shop"))
-    Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
+    Worker(world.store, all_procedures(tools)).run_until_idle()
     assert status_of(get_service(world.plane, world.project.id, accepted.service.id)) is Status.READY
     assert backend.prepared == set()
 
@@ -156,7 +156,7 @@ def test_a_snapshot_is_prepared_later_if_snapshots_and_the_last_preparation_took
     slow = Tools(world.store, backend, utc_now, timedelta(0), stopwatch=lambda: float(next(ticks)))
     world.backend.commit(service.id, "row")
     submit_scheduled(world.plane, service.id)
-    Worker(world.store, all_procedures(slow, timedelta(days=7))).run_until_idle()
+    Worker(world.store, all_procedures(slow)).run_until_idle()
     newest = known(world, service)[-1]
     assert backend.prepared == set()
     fork = world.fork(service, LAST_SNAPSHOT)
@@ -173,7 +173,7 @@ def run_later(world: World, ahead: timedelta) -> None:
     with world.store.write() as tx:
         tx.execute(operation.update().where(UNDER_WAY).values(run_at=0.0))
     tools = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), preparation_rest=timedelta(0))
-    Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
+    Worker(world.store, all_procedures(tools)).run_until_idle()
 
 
 def test_as_many_forks_as_came_of_late_are_prepared_for(world: World, backend: PreparingBackend) -> None:

@@ -2,7 +2,6 @@
 
 import inspect
 import typing
-from datetime import timedelta
 
 import msgspec
 import pytest
@@ -17,7 +16,7 @@ from ramet.procedures.spec import submit
 from ramet.procedures.state import STATES, Interrupting
 
 _TOOLS = Tools(None, MemoryBackend(), None)  # type: ignore[arg-type]
-PROCEDURES = [*all_procedures(_TOOLS, timedelta(days=7)), Move(_TOOLS).procedure()]
+PROCEDURES = [*all_procedures(_TOOLS), Move(_TOOLS).procedure()]
 
 
 def test_every_name_has_a_spec_a_state_and_a_procedure() -> None:

@@ -258,7 +258,7 @@ def test_a_restore_waits_for_what_is_under_way_as_long_as_that_takes(world: Worl
 
     def progress_after(waited: timedelta) -> str:
         begun = world.plane.clock() - waited
-        waiting = claim(Work("operation", "restore", shop.id, "claim", state, 1, begun, begun))
+        waiting = claim(Work("operation", shop.id, "claim", state, 1, begun, begun))
         assert isinstance(waiting, Wait)
         return waiting.progress
 

@@ -19,12 +19,13 @@ class CertificateAuthority:
 
 def certificate_authority(plane: Plane) -> CertificateAuthority:
     """Return the authority. Raises Invalid where the backend has none for all services."""
-    if not plane.authority:
+    authority = plane.backend.authority
+    if not authority:
         raise Invalid(
             "NO_AUTHORITY",
             "This backend has no authority that the certificates of all services are of",
             "On Kubernetes each service has its own: kubectl get secret ramet-SERVICE_ID-ca --namespace NAMESPACE "
             "-o jsonpath='{.data.ca\\.crt}' | base64 --decode",
         )
-    digest = x509.load_pem_x509_certificate(plane.authority.encode()).fingerprint(hashes.SHA256())
-    return CertificateAuthority(plane.authority, digest.hex(":").upper())
+    digest = x509.load_pem_x509_certificate(authority.encode()).fingerprint(hashes.SHA256())
+    return CertificateAuthority(authority, digest.hex(":").upper())

@@ -43,10 +43,9 @@ class Plane:
 
     `root_key` is the secret that the passwords of repeated requests are derived from. `wake` is called after an
     operation was submitted. `restore` holds for services without restore settings. `caller` is the key on whose behalf
-    the verbs work; None: Ramet itself. `authority` is the certificate, as PEM, that the certificates of all endpoints
-    are of; "" where there is no such one. `give_way` is asked in a transaction for which the host lacks room for so
-    many servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that
-    are nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
+    the verbs work; None: Ramet itself. `give_way` is asked in a transaction for which the host lacks room for so many
+    servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that are
+    nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
     `examinations` are those of sources, for which requests wait.
     """
 
@@ -58,7 +57,6 @@ class Plane:
     clock: Callable[[], datetime] = utc_now
     restore: RestoreSettings = _DEFAULTS
     caller: ApiKey | None = None
-    authority: str = ""
     give_way: Callable[[sa.Connection, int, int], Yielded] = nobody_gives_way
     sees_unclaimed: bool = False
     standby_sources: tuple[str, ...] | None = None

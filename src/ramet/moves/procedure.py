@@ -69,7 +69,6 @@ class Move(Steps):
     """The steps of `move`."""
 
     open_destination: OpenDestination = _nowhere
-    authority: str = ""
     root_key: bytes = field(default=b"", repr=False)
     name = ProcedureName.MOVE
 
@@ -282,7 +281,8 @@ class Move(Steps):
         if not self.tools.backend.host.has_tls(service.pg_major):
             return None
         own = self.tools.backend.replication.trust(server_of(service))
-        return own or (Trust(self.authority, names_host=True) if self.authority else None)
+        authority = self.tools.backend.authority
+        return own or (Trust(authority, names_host=True) if authority else None)
 
     def _seconds_since_stop(self, work: Work[MoveState]) -> float:
         now = self.tools.clock()

@@ -35,7 +35,6 @@ class Work(Generic[State]):
     """
 
     operation_id: str
-    procedure: str
     subject: str
     step: str
     state: State

@@ -219,7 +219,6 @@ def _work(operation: Operation, procedure: Procedure) -> Work[Any]:
         state = _Unreadable(f"The stored state of operation {operation.id} cannot be read: {error}")
     return Work(
         operation_id=operation.id,
-        procedure=operation.procedure,
         subject=operation.subject,
         step=operation.step,
         state=state,

@@ -1,7 +1,6 @@
 """All procedures, ready to run."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -10,9 +9,9 @@ from ramet.operations.procedure import Procedure
 from ramet.procedures.servers import Steps, Tools
 
 
-def all_procedures(tools: Tools, window: timedelta) -> list[Procedure]:
-    """Return every procedure; `window` is how far back a service without restore settings can be restored."""
-    return [each(tools, window).procedure() for each in _classes()]
+def all_procedures(tools: Tools) -> list[Procedure]:
+    """Return every procedure."""
+    return [each(tools).procedure() for each in _classes()]
 
 
 def _classes() -> Iterator[type[Steps]]:

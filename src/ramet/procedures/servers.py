@@ -53,7 +53,8 @@ class Tools:
 
     `preparation_rest` is how long the preparation of a snapshot waits: the first client of a new service needs the CPU
     more. `retention_clock` says by which time snapshots are old enough to be removed; None: by `clock`. `stopwatch`
-    returns seconds since some moment, and no clock that steps changes them.
+    returns seconds since some moment, and no clock that steps changes them. `window` is how far back a service without
+    restore settings can be restored.
     """
 
     store: Store
@@ -63,6 +64,7 @@ class Tools:
     retention_clock: Callable[[], datetime] | None = None
     preparation_rest: timedelta = timedelta(seconds=0.3)
     stopwatch: Callable[[], float] = time.monotonic
+    window: timedelta = timedelta(days=7)
 
     def service(self, service_id: str) -> Service:
         """Return a service's row; it exists as long as an operation names it."""
@@ -79,13 +81,9 @@ class Tools:
 
 @dataclass(frozen=True)
 class Steps:
-    """A procedure: a method for each step, of its name, and `undo_<step>` for one that leaves something behind.
-
-    `window` is how far back a service without restore settings can be restored.
-    """
+    """A procedure: a method for each step, of its name, and `undo_<step>` for one that leaves something behind."""
 
     tools: Tools
-    window: timedelta = timedelta(days=7)
     name: ClassVar[ProcedureName]
 
     def procedure(self) -> Procedure:

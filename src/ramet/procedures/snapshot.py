@@ -69,7 +69,7 @@ class TakeSnapshot(Steps):
         begun = self.tools.stopwatch()
         _unprepare_older(self.tools, known)
         settings = self.tools.service(work.subject).settings
-        reach = settings_of(settings, RestoreSettings(window_days=self.window.days)).window
+        reach = settings_of(settings, RestoreSettings(window_days=self.tools.window.days)).window
         sparing = is_sparing(self.tools.backend.host.volume_type(), settings)
         now = (self.tools.retention_clock or self.tools.clock)()
         unneeded = [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]

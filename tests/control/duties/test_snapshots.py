@@ -46,7 +46,7 @@ def take_costly(
     ScheduledSnapshots(replace(world.plane, restore=EAGER)).take_due()
     with monkeypatch.context() as patched:
         patched.setattr(restore, act, slow)
-        Worker(world.store, all_procedures(tools, timedelta(days=7))).run_until_idle()
+        Worker(world.store, all_procedures(tools)).run_until_idle()
     assert passed[0] == seconds
 
 
@@ -228,7 +228,7 @@ def test_old_snapshots_are_retired_with_their_files(world: World) -> None:
 def test_a_clock_that_stepped_forward_retires_no_snapshot(world: World) -> None:
     service, ahead = world.create(), timedelta(days=365)
     trusted = Tools(world.store, world.backend, lambda: utc_now() + ahead, timedelta(0), utc_now)
-    stepped = Worker(world.store, all_procedures(trusted, timedelta(days=7)))
+    stepped = Worker(world.store, all_procedures(trusted))
     duty = ScheduledSnapshots(
         replace(
             world.plane,

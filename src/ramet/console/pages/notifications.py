@@ -25,7 +25,7 @@ def notifications_page(request: AnyRequest, session: SignedIn, since: FromQuery[
         "notifications.html",
         session,
         notices=[notice_of(event, seen) for event in found],
-        ending=ends_soon(session.plane.authority, _keys(session), session.plane.clock()),
+        ending=ends_soon(session.plane.backend.authority, _keys(session), session.plane.clock()),
         since=seen,
     )
     if found:
