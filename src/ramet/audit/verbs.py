@@ -29,7 +29,7 @@ def list_audit(
     """Return entries of a project, newest first. Raises Invalid."""
     check_limit(limit)
     before = None if cursor is None else decode_cursor(cursor, sequence_number)
-    with plane.store.read() as tx:
+    with plane.store.read(settled=True) as tx:
         found = audit.list_entries(tx, replace(wanted, project_id=project_id), limit + 1, before)
     return page_of(found, limit, lambda one: encode_cursor(str(one.sequence)))
 

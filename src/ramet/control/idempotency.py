@@ -56,8 +56,10 @@ def earlier_answer(plane: Plane, project_id: str, key: str | None, request: obje
     """Return the earlier answer to the same key, without the password if the service is known not to accept it."""
     if key is None:
         return None
-    with plane.store.read(settled=True) as tx:
+    with plane.store.read() as tx:
         found = replay(plane, tx, project_id, key, request)
+    if found is not None:
+        plane.store.settle()
     if found is None or found.service.ready_at is None or found.initial_password is None:
         return found
     return found if may_open(plane, found.service, found.initial_password) else Accepted(found.service, None)

@@ -107,6 +107,8 @@ class Store:
     def _connected(self, *, durable: bool, early: bool, patient: bool) -> Iterator[sa.Connection]:
         """Yield a connection to write with; return when what was written and seen is on disk, if that is to be."""
         flushes, seen = self._flushes, None
+        if flushes is not None:
+            flushes.check()
         with self._turn(patient), self._reached():
             is_early = durable and early and flushes is not None and flushes.begin()
             options = {"writes": True, "flushes": durable and not is_early}
@@ -132,7 +134,12 @@ class Store:
             if is_long:
                 tx.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             yield tx
-        if settled and self._flushes is not None:
+        if settled:
+            self.settle()
+
+    def settle(self) -> None:
+        """Return when all that can be read now is on disk, as far as it was to be durable. Raises Unavailable."""
+        if self._flushes is not None:
             self._flushes.settle_all()
 
     def close(self) -> None:

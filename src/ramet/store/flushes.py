@@ -23,7 +23,7 @@ class Flushes:
     """Numbers the early commits to the database at `path`, in the file whose lock is the turn of its writers.
 
     That file is shared by all processes. Where it cannot be written, nothing is early, and each transaction that writes
-    flushes what others may have committed.
+    flushes what others may have committed. The log must exist: it stays open, to be told of failed flushes of others.
     """
 
     def __init__(self, path: str, turns: Turns) -> None:
@@ -33,24 +33,30 @@ class Flushes:
         self._ended = 0
         self._log: int | None = None
         self._has_failed = False
+        with contextlib.suppress(Unavailable):
+            self._opened()
 
     def begin(self) -> bool:
         """Number a commit that is to be early, before it is made; False if none can be. The caller has the turn."""
-        known = self._read(_COMMITTED_AT)
+        known = None if self._log is None else self._read(_COMMITTED_AT)
         return known is not None and self._write(_COMMITTED_AT, known + 1)
+
+    def check(self) -> None:
+        """Raise Unavailable after a failed flush.
+
+        Nothing counts as written then until the next start: the kernel forgets what it could not write, and a later
+        success says nothing of that.
+        """
+        if self._has_failed:
+            raise _failed()
 
     def seen(self) -> int | None:
         """Return the number of the newest early commit; None if it is not known. The caller has the turn."""
         return self._read(_COMMITTED_AT)
 
     def settle(self, seen: int | None) -> None:
-        """Return when all early commits up to the number `seen` are on disk, all of them for None. Raises Unavailable.
-
-        After a failed flush none is any more: the kernel forgets what it could not write, and later successes say
-        nothing of that.
-        """
-        if self._has_failed:
-            raise _failed()
+        """Return when early commits up to the number `seen` are on disk, for None all of them. Raises Unavailable."""
+        self.check()
         if seen is not None and self._is_flushed(seen):
             return
         self._ended = max(self._ended, seen or 0)
@@ -62,6 +68,7 @@ class Flushes:
 
     def settle_all(self) -> None:
         """Return when all that can be read now is on disk, as far as it has to be. Raises Unavailable."""
+        self.check()
         committed = self._read(_COMMITTED_AT)  # it is numbered before it can be read
         if committed is None or not self._is_flushed(committed):
             with self._turns.taken(patient=False):  # none is being made then
@@ -69,7 +76,7 @@ class Flushes:
             self.settle(seen)
 
     def close(self) -> None:
-        """Close the log; the next flush opens it again."""
+        """Close the log; nothing is early any more."""
         with self._flushing:
             if self._log is not None:
                 os.close(self._log)
@@ -79,8 +86,7 @@ class Flushes:
         return (self._read(_FLUSHED_AT) or 0) >= number
 
     def _flush(self) -> None:
-        if self._has_failed:
-            raise _failed()
+        self.check()
         log = self._opened()
         if log is None:
             return
@@ -91,10 +97,7 @@ class Flushes:
             raise _failed() from error
 
     def _opened(self) -> int | None:
-        """Return the log. It stays open, to be told of the failures of other flushes, too.
-
-        None: there is none, for SQLite has flushed all of it, and then removed it.
-        """
+        """Return the log; None if there is none, for SQLite has flushed all of it, and then removed it."""
         try:
             if self._log is not None and not os.path.samestat(os.fstat(self._log), self._path.stat()):
                 os.close(self._log)
@@ -111,14 +114,14 @@ class Flushes:
         file = self._turns.file
         with contextlib.suppress(OSError):
             if file is not None:
-                found = os.pread(file, _NUMBER.size, offset)  # nothing in a new file
+                found = os.pread(file.number, _NUMBER.size, offset)  # nothing in a new file
                 return int(_NUMBER.unpack(found.ljust(_NUMBER.size, b"\0"))[0])
         return None
 
     def _write(self, offset: int, number: int) -> bool:
         file = self._turns.file
         with contextlib.suppress(OSError):
-            return file is not None and os.pwrite(file, _NUMBER.pack(number), offset) == _NUMBER.size
+            return file is not None and os.pwrite(file.number, _NUMBER.pack(number), offset) == _NUMBER.size
         return False
 
 

@@ -14,6 +14,17 @@ BUSY_SECONDS = 30
 _PAUSE_SECONDS = 0.0005
 
 
+class LockFile:
+    """An open file. It is closed when nobody uses it any more, so that its number is never that of another file."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
 class Turns:
     """One writer at a time.
 
@@ -24,20 +35,18 @@ class Turns:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: int | None = None
+        self._file: LockFile | None = None
         self._writer = threading.Lock()
         self._first_patient = threading.Lock()
 
     @property
-    def file(self) -> int | None:
+    def file(self) -> LockFile | None:
         """The lock file, which the processes share, as long as this one has a turn; None where it cannot be made."""
         return self._file
 
     def close(self) -> None:
         """Close the lock file; the next turn opens it again."""
         with self._writer:
-            if self._file is not None:
-                os.close(self._file)
             self._file = None
 
     @contextmanager
@@ -55,19 +64,19 @@ class Turns:
         if file is None:
             yield
             return
-        while not _is_locked(file):
+        while not _is_locked(file.number):
             if time.monotonic() > deadline:
                 raise _busy()
             time.sleep(_PAUSE_SECONDS)
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+            fcntl.flock(file.number, fcntl.LOCK_UN)
 
 
-def _opened(path: Path) -> int | None:
+def _opened(path: Path) -> LockFile | None:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return LockFile(path)
     except OSError:
         return None
 

@@ -123,7 +123,7 @@ def verify_chain(expect: str | None, accept_loss: bool, output: str, data_dir: P
         if accept_loss:
             _accept_loss(store, AuditRecorder(chain_key(root_key(settings))))
             anchors.reset()
-        with store.read(at_one_time=True) as tx:  # old entries may be removed while it reads
+        with store.read(at_one_time=True, settled=True) as tx:  # old entries may be removed while it reads
             found = verify(audit.walk(tx), chain_key(root_key(settings)), [*anchors.read(), *_expected(expect)])
     shown = msgspec.to_builtins(found)
     pairs = [("entries", str(found.entries)), ("newest", f"{found.last}:{found.link}")]
