@@ -3,11 +3,20 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from cryptography.fernet import Fernet, InvalidToken
 
+from ramet.backends.interface.sources import SourceAddress
 from ramet.errors import Failed
 from ramet.machine.secret_files import kept_secret
 from ramet.model.passwords import Secret
+
+
+class KeptSource(msgspec.Struct, frozen=True):
+    """What is kept of a source beside a server; the password is sealed."""
+
+    source: SourceAddress
+    sealed: str
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ ORDER BY 1 LIMIT {_MOST_NAMES}
 """  # noqa: S608 - all of it is ours
 # Partitions are published under their own names, also those that are made later.
 _PUBLISHED_NOW = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
-_SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+FIND_SLOT = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
 # Before version 13, slots have no wal_status, and lose no WAL.
 _LAG = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8,
@@ -156,7 +156,7 @@ class Publisher:
             if tables:
                 command += sql.SQL(" FOR TABLE {}").format(sql.SQL(", ").join(tables))
             self.connection.execute(command)
-        if self.connection.execute(_SLOT, (self.name,)).fetchone() is None:
+        if self.connection.execute(FIND_SLOT, (self.name,)).fetchone() is None:
             self.connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self.name,))
 
     def lag(self) -> tuple[int | None, str | None]:
@@ -209,18 +209,24 @@ class Publisher:
 
     def remove(self) -> None:
         """Drop both, if they exist, and end the session of a subscriber that still reads."""
-        if not wait_until(self._drops_slot, _END_SECONDS, _PAUSE_SECONDS):
-            raise psycopg.errors.ObjectInUse(f"the slot {self.name} is still in use")
+        drop_slot(self.connection, self.name)
         self.connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
 
-    def _drops_slot(self) -> bool:
-        """Drop the slot, or end the session that reads it; a subscriber that lives may be back before the drop."""
-        row = self.connection.execute(_SLOT, (self.name,)).fetchone()
-        if row is None:
-            return True
-        if row[0] is not None:
-            self.connection.execute("SELECT pg_terminate_backend(%s)", (row[0],))
-        with contextlib.suppress(psycopg.errors.ObjectInUse):
-            self.connection.execute("SELECT pg_drop_replication_slot(%s)", (self.name,))
-            return True
-        return False
+
+def drop_slot(connection: Connection, name: str) -> None:
+    """Drop a slot, if it exists, and end the session that uses it. Raises psycopg.errors.ObjectInUse."""
+    if not wait_until(lambda: _is_dropped(connection, name), _END_SECONDS, _PAUSE_SECONDS):
+        raise psycopg.errors.ObjectInUse(f"the slot {name} is still in use")
+
+
+def _is_dropped(connection: Connection, name: str) -> bool:
+    """Drop the slot, or end the session that uses it; whoever lives may be back before the drop."""
+    row = connection.execute(FIND_SLOT, (name,)).fetchone()
+    if row is None:
+        return True
+    if row[0] is not None:
+        connection.execute("SELECT pg_terminate_backend(%s)", (row[0],))
+    with contextlib.suppress(psycopg.errors.ObjectInUse):
+        connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+        return True
+    return False

@@ -24,7 +24,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
 from ramet.backends.local.sources.sources import UNREADABLE, words_of
-from ramet.backends.local.sources.vault import Vault
+from ramet.backends.local.sources.vault import KeptSource, Vault
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, Connection
 from ramet.backends.local.subscriptions import subscriber
@@ -47,13 +47,6 @@ _NO_SLOT = (None, "lost")
 _EXAMINE_SECONDS, _OBSERVE_SECONDS, _FINISH_SECONDS = 20.0, 10.0, 30.0
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """What is kept of a source beside the server; the password is sealed."""
-
-    source: SourceAddress
-    sealed: str
-
-
 @dataclass(frozen=True)
 class LocalSubscriptions:
     """Subscriptions, and what is kept for them beside the data directories."""
@@ -71,7 +64,7 @@ class LocalSubscriptions:
     def publish(self, server: Server, source: SourceAddress, sealed: str) -> str | None:
         self._check_version(server)
         paths = self.instances.make_directories(server)
-        self._keep(paths, _Kept(source, sealed))
+        self._keep(paths, KeptSource(source, sealed))
         try:
             with open_session(source, self.vault.unseal(sealed)) as connection:
                 Publisher(connection, name_of(server.service_id)).publish()
@@ -236,7 +229,7 @@ class LocalSubscriptions:
         tables, copied = subscriber.copied(connection, publisher.name)
         return tables == copied and publisher.has_confirmed(end)
 
-    def _keep(self, paths: ServicePaths, kept: _Kept) -> None:
+    def _keep(self, paths: ServicePaths, kept: KeptSource) -> None:
         directory = directory_of(paths)
         self.instances.account.make_directory(directory)
         password = self.vault.unseal(kept.sealed).reveal().replace("\\", "\\\\").replace(":", "\\:")
@@ -245,9 +238,9 @@ class LocalSubscriptions:
             files.write(directory / _CERTIFICATE, kept.source.root_certificate, durable=True)
         files.write(directory / _SOURCE, msgspec.json.encode(kept), durable=True)
 
-    def _kept(self, paths: ServicePaths) -> _Kept:
+    def _kept(self, paths: ServicePaths) -> KeptSource:
         try:
-            return msgspec.json.decode((directory_of(paths) / _SOURCE).read_bytes(), type=_Kept)
+            return msgspec.json.decode((directory_of(paths) / _SOURCE).read_bytes(), type=KeptSource)
         except FileNotFoundError as error:
             raise Failed("NOT_FOLLOWING", f"Service {paths.service_id} subscribes to no source") from error
 
