@@ -102,7 +102,8 @@ class BaseCopy:
         program = self.instances.installations.of(self.server.pg_major).program("pg_basebackup")
         slot = ["--no-slot"] if name is None else ["--slot", name]
         return [
-            program, "--pgdata", str(data), "--dbname", connection_of(self.upstream, self.paths), "--wal-method=stream",
+            program, "--pgdata", str(data), "--wal-method=stream",
+            "--dbname", connection_of(self.upstream, self.directory, self.server.service_id),
             "--checkpoint=fast", "--no-password", "--no-sync", "--no-manifest", "--progress", "--verbose",
             "--label", "ramet follow", *slot,
         ]  # fmt: skip

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
+from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Primary
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
@@ -43,23 +44,23 @@ def source_directory(paths: ServicePaths) -> Path:
     return paths.root / "source"
 
 
-def connection_of(upstream: Upstream, paths: ServicePaths) -> str:
-    """Return how libpq connects to a source; the password is in a file."""
-    directory = source_directory(paths)
-    certificate = None if upstream.root_certificate is None else str(directory / ROOT_CERTIFICATE)
+def connection_of(source: Upstream | SourceAddress, directory: Path, service_id: str, dbname: str | None = None) -> str:
+    """Return how libpq connects to a source; the password is in a file of `directory`: others may read the text."""
+    certificate = None if source.root_certificate is None else str(directory / ROOT_CERTIFICATE)
     return make_conninfo(
-        host=upstream.host,
-        port=upstream.port,
-        user=upstream.user,
-        application_name=f"ramet {paths.service_id}",
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        application_name=f"ramet {service_id}",
         passfile=str(directory / PASSFILE),
-        sslmode=upstream.sslmode,
+        sslmode=source.sslmode,
         gssencmode="disable",
         connect_timeout=10,
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=6,
         sslrootcert=certificate,
+        dbname=dbname,
     )
 
 
@@ -71,7 +72,7 @@ def following_source(upstream: Upstream, paths: ServicePaths, archives: Path | N
     """
     archive = archive_of(upstream, archives)
     return {
-        "primary_conninfo": connection_of(upstream, paths),
+        "primary_conninfo": connection_of(upstream, source_directory(paths), paths.service_id),
         "primary_slot_name": upstream.slot_of(paths.service_id) or "",
         **({} if archive is None else {"restore_command": _restore_command(archive)}),
         "recovery_target_timeline": "latest",

@@ -21,6 +21,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.standby import PASSFILE
 from ramet.backends.local.sources import contents, relay, target
 from ramet.backends.local.sources.examine import OWN_SCHEMA
 from ramet.backends.local.sources.tools import Finished, Workplace, check, job_count, refused_statements
@@ -28,7 +29,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
 from ramet.errors import Unavailable
 
-_DUMP, _PROGRESS, _PASSFILE = "dump", "progress", "passfile"
+_DUMP, _PROGRESS = "dump", "progress"
 _REPORT_SECONDS = 0.5
 _MOST_PROBLEMS, _PROBLEM_CHARACTERS = 10, 200
 _MIB = 1024**2
@@ -158,7 +159,7 @@ class Import:
             "PGPORT": str(relay.PORT),
             "PGUSER": source.user,
             "PGDATABASE": source.database,
-            "PGPASSFILE": str(self.directory / _PASSFILE),
+            "PGPASSFILE": str(self.directory / PASSFILE),
             "PGSSLMODE": "disable",
             "PGGSSENCMODE": "disable",
             "PGAPPNAME": "ramet import",
@@ -213,7 +214,7 @@ def directory_of(paths: ServicePaths) -> Path:
 def write_password(directory: Path, password: str) -> None:
     """Write the password file of libpq (PostgreSQL 18 docs, 32.16), readable for the servers' user only."""
     escaped = password.replace("\\", "\\\\").replace(":", "\\:")
-    files.write(directory / _PASSFILE, f"*:*:*:*:{escaped}\n", durable=True)
+    files.write(directory / PASSFILE, f"*:*:*:*:{escaped}\n", durable=True)
 
 
 def _fetching(tables: int, received: int, facts: SourceFacts) -> str:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
-from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, Connection
@@ -31,25 +29,6 @@ SELECT EXISTS (SELECT FROM pg_stat_subscription w WHERE w.subid = s.oid AND w.re
     EXISTS (SELECT FROM pg_stat_subscription_stats t WHERE t.subid = s.oid AND sync_error_count > 0)
 FROM pg_subscription s WHERE subname = %s
 """
-
-
-def connection_text(source: SourceAddress, service_id: str, passfile: str, certificate: str | None) -> str:
-    """Return how the server connects to the source. The password is in a file: catalogs may be read by others."""
-    return make_conninfo(
-        host=source.host,
-        port=source.port,
-        dbname=source.database,
-        user=source.user,
-        passfile=passfile,
-        sslmode=source.sslmode,
-        sslrootcert=certificate,
-        gssencmode="disable",
-        application_name=f"ramet {service_id}",
-        connect_timeout=10,
-        keepalives_idle=30,
-        keepalives_interval=10,
-        keepalives_count=6,
-    )
 
 
 def create(paths: ServicePaths, name: str, conninfo: str) -> None:

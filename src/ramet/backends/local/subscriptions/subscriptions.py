@@ -23,6 +23,8 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
+from ramet.backends.local.server.standby import ROOT_CERTIFICATE, connection_of
+from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.sources import UNREADABLE, words_of
 from ramet.backends.local.sources.vault import KeptSource, Vault
 from ramet.backends.local.sql import connections
@@ -34,8 +36,7 @@ from ramet.model.passwords import Secret
 from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
-_PASSFILE, _CERTIFICATE, _SOURCE, _END = "passfile", "root.crt", "source.json", "end"
-_MISSING = "missing.json"
+_SOURCE, _END, _MISSING = "source.json", "end", "missing.json"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -79,10 +80,8 @@ class LocalSubscriptions:
     def subscribe(self, server: Server) -> None:
         self._check_version(server)
         paths = self.instances.paths(server.service_id)
-        kept, directory = self._kept(paths), directory_of(paths)
-        certificate = None if kept.source.root_certificate is None else str(directory / _CERTIFICATE)
-        passfile = str(directory / _PASSFILE)
-        conninfo = subscriber.connection_text(kept.source, server.service_id, passfile, certificate)
+        kept = self._kept(paths)
+        conninfo = connection_of(kept.source, directory_of(paths), server.service_id, kept.source.database)
         try:
             subscriber.create(paths, name_of(server.service_id), conninfo)
         except psycopg.Error as error:
@@ -232,10 +231,9 @@ class LocalSubscriptions:
     def _keep(self, paths: ServicePaths, kept: KeptSource) -> None:
         directory = directory_of(paths)
         self.instances.account.make_directory(directory)
-        password = self.vault.unseal(kept.sealed).reveal().replace("\\", "\\\\").replace(":", "\\:")
-        files.write(directory / _PASSFILE, f"*:*:*:*:{password}\n", durable=True)
+        write_password(directory, self.vault.unseal(kept.sealed).reveal())
         if kept.source.root_certificate is not None:
-            files.write(directory / _CERTIFICATE, kept.source.root_certificate, durable=True)
+            files.write(directory / ROOT_CERTIFICATE, kept.source.root_certificate, durable=True)
         files.write(directory / _SOURCE, msgspec.json.encode(kept), durable=True)
 
     def _kept(self, paths: ServicePaths) -> KeptSource:
