@@ -11,10 +11,12 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.files import opened
-from ramet.backends.local.volumes import copy_tree, disk_usage, reflink
+from ramet.backends.local.volumes import copy_tree
 from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
+from ramet.backends.local.volumes.reflink import ReflinkDriver
 from ramet.errors import Failed
 
 _SUBVOL_CREATE = 0x5000940E
@@ -28,12 +30,11 @@ _SUBVOLUME_INODE = 256
 _NESTED_STUB_INODE = 2
 
 
-class BtrfsDriver:
+class BtrfsDriver(ReflinkDriver):
     """Trees are subvolumes; a snapshot takes the same time at any size, and excluded files are deleted from it."""
 
     name = "btrfs"
     atomic = True
-    shares_blocks = True
 
     def describe(self) -> str:
         """Say in one sentence what a fork costs."""
@@ -55,19 +56,6 @@ class BtrfsDriver:
     def remove_tree(self, path: Path) -> None:
         """Remove a subvolume, those inside it, and every incomplete one of that name."""
         removed_from(path, _remove)
-
-    def clone_file(self, source: Path, target: Path) -> None:
-        """Make `target` a copy of one file."""
-        with built_at(target, remove_files, sweep=False) as partial:
-            copy_tree.copy_file(source, partial, reflink.share)
-
-    def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
-        """Return 0: blocks are shared."""
-        return 0
-
-    def exclusive_bytes(self, path: Path) -> int:
-        """Return the bytes on disk that no other tree shares."""
-        return disk_usage.exclusive_bytes(path)
 
 
 def is_btrfs(path: Path) -> bool:
@@ -141,10 +129,7 @@ def _empty(path: Path, status: os.stat_result) -> None:
         return
     # A symbolic link (pg_wal elsewhere) or the stub of a nested subvolume is replaced by a plain directory.
     _remove(path)
-    path.mkdir(0o700)
-    if os.geteuid() == 0:
-        owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+    files.make_directory(path.parent, path.name)
 
 
 def _remove(path: Path) -> None:
