@@ -5,6 +5,13 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from ramet.backends.local.process.identity import processes_in, works_in
+from ramet.machine.waiting import wait_until
+
+_END_SECONDS, _PAUSE_SECONDS = 10.0, 0.02
 
 
 @contextlib.contextmanager
@@ -41,3 +48,15 @@ def send(pid: int, number: signal.Signals, is_ours: Callable[[], bool], *, wait_
             if wait_seconds:
                 has_ended(handle, wait_seconds)
         return True
+
+
+def end_all_in(*directories: Path) -> bool:
+    """Kill the processes that work in these directories; False when some have not ended within ten seconds."""
+
+    def are_gone() -> bool:
+        left = [(pid, place) for place in directories for pid in processes_in(place)]
+        for pid, place in left:
+            send(pid, signal.SIGKILL, partial(works_in, pid, place))
+        return not left
+
+    return wait_until(are_gone, _END_SECONDS, _PAUSE_SECONDS)

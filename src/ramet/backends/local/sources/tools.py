@@ -1,7 +1,6 @@
 """Running pg_dump and pg_restore: as the servers' user, without a password in sight, with their words as they come."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,12 @@ from typing import IO
 
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process.identity import processes_in
+from ramet.backends.local.process.signals import end_all_in
 from ramet.errors import Failed, Unavailable
-from ramet.machine.waiting import wait_until
 
 _KEPT_LINES, _KEPT_LAST_LINES = 40, 4
 _SHOWN_CHARACTERS = 1500
 _LINE_CHARACTERS = 8192
-_END_SECONDS = 10.0
 _MOST_JOBS = 4
 # What pg_restore says at its end, and for each statement after it has lost its connection.
 _IGNORED = "errors ignored on restore"
@@ -60,12 +57,7 @@ class Workplace:
 
     def end_programs(self) -> None:
         """Kill the programs of an earlier attempt. Raises Unavailable while they are ending."""
-        for pid in processes_in(self.directory):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if not wait_until(lambda: not processes_in(self.directory), _END_SECONDS, 0.02):
+        if not end_all_in(self.directory):
             raise Unavailable("IMPORT_ENDING", "Programs of an earlier import are still ending")
 
 

@@ -6,9 +6,7 @@ again with it.
 """
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.process.identity import processes_in
+from ramet.backends.local.process.signals import end_all_in
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources.tools import job_count
@@ -31,12 +29,11 @@ from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.programs import complete
-from ramet.machine.waiting import wait_until
 
 _OLD, _NEW = "data.before", "data.after"
 _DONE = "upgraded.json"
 _STATISTICS_SINCE = 18
-_INIT_SECONDS, _END_SECONDS, _RECOVERY_SECONDS = 300.0, 10.0, 600.0
+_INIT_SECONDS, _RECOVERY_SECONDS = 300.0, 600.0
 _SHOWN_LINES, _SHOWN_CHARACTERS = 30, 1800
 # pg_dump locks all tables of a database at once.
 _SETTINGS = {
@@ -222,17 +219,7 @@ def directory_of(paths: ServicePaths) -> Path:
 def end_programs(paths: ServicePaths) -> None:
     """Kill pg_upgrade and the servers of an attempt whose caller was killed. Raises Unavailable while they end."""
     places = (directory_of(paths), paths.root / _OLD, paths.root / _NEW)
-
-    def are_gone() -> bool:
-        left = [pid for place in places for pid in processes_in(place)]
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        return not left
-
-    if any(place.exists() for place in places) and not wait_until(are_gone, _END_SECONDS, 0.02):
+    if any(place.exists() for place in places) and not end_all_in(*places):
         raise Unavailable("UPGRADE_ENDING", f"An earlier pg_upgrade of service {paths.service_id} is still ending")
 
 
