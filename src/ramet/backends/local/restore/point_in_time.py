@@ -166,8 +166,6 @@ class RollForward:
     def _fill(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         cut, base = end.cut, end.base
         is_base = cut.first_excluded is not None and cut.recover_to is None
-        if is_base and base.of_standby:
-            return self._copy_base_of_standby(data, end)
         if cut.first_excluded is None and self.is_standby:
             return self._replay_all_of_standby(data, end, source, clock)
         if cut.first_excluded is None and self.paused:
@@ -178,7 +176,7 @@ class RollForward:
         if cut.first_excluded is None and self.extent is not None and self.extent.missing is not None:
             raise BrokenChain("WAL_MISSING", self.extent.missing, "is missing")
         # What comes from an archive must leave its timeline, by archive recovery: the archive has more WAL of it.
-        if is_base and base.clean and self.extent is None:
+        if is_base and (base.of_standby or (base.clean and self.extent is None)):
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
@@ -187,15 +185,6 @@ class RollForward:
         if cut.first_excluded is None:
             return Capture(None, {**facts, "end_lsn": end.read_until, TO_THE_END: True})
         return Capture(self.target, {**facts, RECOVER_TO_LSN: None if cut.recover_to is None else cut.recover_to.lsn})
-
-    def _copy_base_of_standby(self, data: Path, end: RecoveryEnd) -> Capture:
-        """Copy a base backup of a standby that is the requested state, also when the service was promoted since.
-
-        All of its WAL is replayed: the end of the backup may be before commits that it has.
-        """
-        snapshots.copy_data(self.driver, self.parent, end.base_name, data)
-        end.base.check_copy(data)
-        return Capture(None, finish_standby(end.base, data).facts | {"cut": end.cut.facts()})
 
     def _replay_all_of_standby(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> Capture:
         """Copy a base backup of a standby with all that was replayed after it."""
@@ -229,10 +218,15 @@ class RollForward:
         return capture_of_base(copy_stopped(self.driver, self.installation, self.parent, data))
 
     def _copy_base(self, data: Path, end: RecoveryEnd) -> Capture:
-        """Copy a clean base backup that is the requested state: there is nothing to replay."""
+        """Copy a base backup that is the requested state: a clean one, to which there is nothing to replay.
+
+        Or one of a standby, also when the service was promoted since. All of its WAL is replayed: the end of the backup
+        may be before commits that it has.
+        """
         snapshots.copy_data(self.driver, self.parent, end.base_name, data)
         end.base.check_copy(data)
-        return Capture(None, {**facts_of(end.base), "cut": end.cut.facts()})
+        made = finish_standby(end.base, data) if end.base.of_standby else capture_of_base(end.base)
+        return replace(made, facts=made.facts | {"cut": end.cut.facts()})
 
     def _live_end(self, reader: WalReader, bases: Sequence[tuple[str, Base]]) -> LiveEnd:
         """Return the end of the parent's WAL, which is determined only when it is needed."""
