@@ -1,7 +1,6 @@
 """Replacing the data directory of a service by one that was made beside it."""
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,8 +29,6 @@ from ramet.errors import Failed, Unavailable
 from ramet.machine.waiting import wait_until
 
 _log = logging.getLogger(__name__)
-_STOP_SECONDS = 120.0
-_LOOK_SECONDS = 0.5
 _TRANSACTIONS_SECONDS = 2.0
 _PAUSE_SECONDS = 0.01
 _LOG = "timeline.log"
@@ -79,10 +76,7 @@ class LocalReplacements:
 
     def close(self, copy: Server) -> None:
         paths = self._paths(copy)
-        deadline = time.monotonic() + _STOP_SECONDS
-        while not self.instances.stop(copy, _LOOK_SECONDS):
-            if time.monotonic() > deadline:
-                raise Unavailable("SERVER_STOPPING", f"The server of service {copy.service_id} is still stopping")
+        self.instances.await_end(copy)
         if paths.data.is_dir():
             timelines.seal(paths.data, read_control_data(self._pg_controldata(copy), paths.data).timeline)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ramet.backends.interface.values import Server, Sessions
 from ramet.backends.local.host import files
-from ramet.backends.local.host.own_faults import GONE, looking_at
+from ramet.backends.local.host.own_faults import looking_at
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pgbouncer import (
     LOG,
@@ -81,7 +81,7 @@ class Poolers:
                 raise Unavailable("SERVICE_GONE", f"Service {paths.service_id} is being deleted")
             text = pgbouncer_ini(pooling, program, daemon.home)
             is_down = daemon.running() is None
-            if is_down or _written(daemon.home / _CONFIGURATION) != text:
+            if is_down or files.read(daemon.home / _CONFIGURATION) != text:
                 files.write(daemon.home / USERLIST, userlist())
                 files.write(daemon.home / _CONFIGURATION, text)  # last: a call that was killed before writes both again
             if is_down:
@@ -203,13 +203,6 @@ def _await_answer(daemon: Daemon, pooling: Pooling) -> None:
 def _answers(pooling: Pooling) -> bool:
     tls = pooling.certificate is not None
     return probe.ask("localhost", pooling.port, ADMIN_ROLE, DATABASE, tls=tls) is probe.Answer.ASKS_PASSWORD
-
-
-def _written(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except GONE:
-        return None
 
 
 def _mark_of(certificate: Path) -> str:
