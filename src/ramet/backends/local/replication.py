@@ -105,8 +105,8 @@ class LocalReplication:
 
     def end_lsn(self, server: Server) -> str | None:
         """Return the LSN of the checkpoint of its shutdown, by the control file."""
-        program = self.instances.installations.of(server.pg_major).program("pg_controldata")
-        control = read_control_data(program, self.instances.paths(server.service_id).data)
+        installation = self.instances.installations.of(server.pg_major)
+        control = read_control_data(installation, self.instances.paths(server.service_id).data)
         return control.checkpoint_lsn if control.is_clean else None
 
     def unlogged_tables(self, server: Server) -> list[str]:

@@ -173,8 +173,7 @@ def test_only_the_checkpoint_of_a_shutdown_ends_wal_in_order(backend: LocalBacke
             append(backend, parent, lsn_number(found[0]) % SEGMENT_BYTES)  # it flushes the WAL
             assert not ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, found[0])
     backend.servers.stop(parent)
-    program = backend.instances.installations.default.program("pg_controldata")
-    end = read_control_data(program, paths.data).end_lsn
+    end = read_control_data(backend.instances.installations.default, paths.data).end_lsn
     assert ends_with_shutdown(_program(backend), paths.data / "pg_wal", 1, end)
 
 

@@ -111,9 +111,7 @@ class BaseCopy:
     def _checked(self, data: Path) -> ControlData:
         if list((data / "pg_tblspc").iterdir()):
             raise Failed("TABLESPACE", f"The source {self.upstream} has tablespaces", "Drop them there.")
-        control = read_control_data(
-            self.instances.installations.of(self.server.pg_major).program("pg_controldata"), data
-        )
+        control = read_control_data(self.instances.installations.of(self.server.pg_major), data)
         if str(control.system_identifier) != self.upstream.system_identifier:
             raise Failed(
                 "OTHER_SOURCE",

@@ -259,8 +259,7 @@ class LocalFollowers:
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's
 
     def _needs_larger_settings(self, server: Server, paths: ServicePaths) -> bool:
-        program = self.instances.installations.of(server.pg_major).program("pg_controldata")
-        wanted = read_standby_settings(program, paths.data)
+        wanted = read_standby_settings(self.instances.installations.of(server.pg_major), paths.data)
         with connections.connect(paths) as connection:
             rows = connection.execute(
                 "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)", (list(wanted),)

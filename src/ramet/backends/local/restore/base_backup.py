@@ -151,8 +151,7 @@ def copy_running(driver: Driver, parent: ServicePaths, target: Path) -> Base:
 def copy_stopped(driver: Driver, installation: Installation, parent: ServicePaths, target: Path) -> Base:
     """Copy the data directory of a cleanly stopped server. Raises Failed when it was not stopped cleanly."""
     clock = Stopwatch()
-    pg_controldata = installation.program("pg_controldata")
-    control = read_control_data(pg_controldata, parent.data)
+    control = read_control_data(installation, parent.data)
     if not control.is_clean:
         raise Failed(
             "NOT_CLEANLY_STOPPED",
@@ -165,7 +164,7 @@ def copy_stopped(driver: Driver, installation: Installation, parent: ServicePath
         control.redo_segment, target, control.checkpoint_lsn, complete=False
     )
     place_history(control.timeline, live_and_archived(parent), target)
-    if read_control_data(pg_controldata, parent.data) != control:
+    if read_control_data(installation, parent.data) != control:
         raise RuntimeError(f"the server of service {parent.service_id} was started while it was being copied")
     clock.lap("clone")
     facts = SnapshotFacts(

@@ -111,7 +111,7 @@ class RollForward:
         """
         if self.extent is not None or self.is_standby or not self.parent.data.is_dir():
             return False
-        _, recovered_to = read_standby_end(self.installation.program("pg_controldata"), self.parent.data)
+        _, recovered_to = read_standby_end(self.installation, self.parent.data)
         return max(self._control_data().timeline, recovered_to) != timeline
 
     def _check_left_later(self, timeline: int) -> None:
@@ -212,7 +212,7 @@ class RollForward:
         return self._control_data().checkpoint_time + _SECOND <= target
 
     def _control_data(self) -> ControlData:
-        return read_control_data(self.installation.program("pg_controldata"), self.parent.data)
+        return read_control_data(self.installation, self.parent.data)
 
     def _copy_stopped(self, data: Path) -> Capture:
         return capture_of_base(copy_stopped(self.driver, self.installation, self.parent, data))

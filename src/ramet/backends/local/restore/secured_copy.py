@@ -115,7 +115,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
         driver.clone_tree(prepared, paths.data)
         instances.config.write_to(copy, paths, Phase.CLOSED)
         found, pg_authid = _secure(instances, copy, paths)
-        control = read_control_data(_installation(instances, server).program("pg_controldata"), paths.data)
+        control = read_control_data(_installation(instances, server), paths.data)
         if not control.is_clean:
             raise OSError("its server crashed as it stopped")
         paths.data.rename(prepared.with_name(_TREE))

@@ -89,7 +89,7 @@ class SingleUser:
         """
         if leaves_timeline is None or self._has_recovery_files():
             return
-        if read_control_data(self.installation.program("pg_controldata"), self.data).timeline == leaves_timeline:
+        if read_control_data(self.installation, self.data).timeline == leaves_timeline:
             files.write(self.data / RECOVERY_SIGNAL)
 
     def _has_recovery_files(self) -> bool:
@@ -98,7 +98,7 @@ class SingleUser:
     def _recovered(self) -> ControlData | None:
         if self._has_recovery_files():
             return None
-        control = read_control_data(self.installation.program("pg_controldata"), self.data)
+        control = read_control_data(self.installation, self.data)
         return control if control.is_clean else None
 
     def _start(self, settings: Mapping[str, str], query: str) -> int:

@@ -108,20 +108,20 @@ def copy_running_standby(driver: Driver, installation: Installation, parent: Ser
 
 def copy_stopped_standby(driver: Driver, installation: Installation, parent: ServicePaths, target: Path) -> Base:
     """Copy a standby that was stopped cleanly. Raises Failed when it was not."""
-    clock, pg_controldata = Stopwatch(), installation.program("pg_controldata")
-    control = read_control_data(pg_controldata, parent.data)
+    clock = Stopwatch()
+    control = read_control_data(installation, parent.data)
     if not control.is_clean_standby:
         raise Failed(
             "NOT_CLEANLY_STOPPED",
             f"The server of service {parent.service_id} was not shut down cleanly; a copy of its files is not safe",
             f"State in its control file: {control.state}. Start the service once, or fork it from a snapshot.",
         )
-    end_lsn, timeline = read_standby_end(pg_controldata, parent.data)
+    end_lsn, timeline = read_standby_end(installation, parent.data)
     if timeline != control.timeline:
         raise Failed("TIMELINE_SWITCHED", f"Service {parent.service_id} has just switched its timeline", "Start it.")
     statistics = driver.clone_tree(parent.data, target, NOT_DATA)
     files.write(target / OWN_SETTINGS)
-    if read_control_data(pg_controldata, parent.data) != control:
+    if read_control_data(installation, parent.data) != control:
         raise RuntimeError(f"the server of service {parent.service_id} was started while it was being copied")
     facts = SnapshotFacts(
         taken_at=control.checkpoint_time,
@@ -190,11 +190,10 @@ def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -
 
 def _copy_control_file(installation: Installation, parent: ServicePaths, target: Path) -> None:
     """Copy the control file of a running server; a copy that was torn by a write is made again."""
-    pg_controldata = installation.program("pg_controldata")
     for _ in range(_LOOKS):
         (target / _CONTROL_FILE).write_bytes((parent.data / _CONTROL_FILE).read_bytes())
         try:
-            read_control_data(pg_controldata, target)
+            read_control_data(installation, target)
         except Failed:
             continue
         return

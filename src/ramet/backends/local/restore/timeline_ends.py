@@ -28,6 +28,7 @@ from ramet.backends.local.wal.segment import (
     segments_in,
     shown_lsn,
 )
+from ramet.machine.installation import Installation
 from ramet.model.timestamps import parse_timestamp, rfc3339
 
 _log = logging.getLogger(__name__)
@@ -44,13 +45,13 @@ def left_at(archive: Path, timeline: int) -> datetime | None:
     return parse_timestamp("time", found) if found else None
 
 
-def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldata: str) -> None:
+def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation: Installation) -> None:
     """Record in the archive of `after` how far the WAL of the data in `before` reaches, and archive the rest of it.
 
     That includes the segment in which it ends, so the data must not get its archive back. May run again.
     """
-    bases = _bases_left(after, pg_controldata)
-    control = find_control_data(pg_controldata, before.data)
+    bases = _bases_left(after, installation)
+    control = find_control_data(installation, before.data)
     if not bases or (control is not None and control.timeline != bases[-1].facts.timeline):
         return  # nothing can be restored from that timeline
     wal = before.data / WAL_DIRECTORY
@@ -71,9 +72,9 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, pg_controldat
         _log.warning("the WAL of service %s before its restore is not archived: %s", after.service_id, error)
 
 
-def _bases_left(after: ServicePaths, pg_controldata: str) -> list[Base]:
+def _bases_left(after: ServicePaths, installation: Installation) -> list[Base]:
     """Return the snapshots of the timeline that a service has left last, in the order of the WAL."""
-    present = read_control_data(pg_controldata, after.data).timeline
+    present = read_control_data(installation, after.data).timeline
     earlier = [base for _, base in snapshots.in_wal_order(after) if base.facts.timeline < present]
     return [base for base in earlier if base.facts.timeline == earlier[-1].facts.timeline]
 

@@ -18,6 +18,7 @@ from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import history_name, segment_named
 from ramet.errors import Failed
+from ramet.machine.installation import Installation
 
 _HISTORY = "*.history"
 _TIMELINE_DIGITS = 8
@@ -25,7 +26,7 @@ _RESERVED = "reserved by Ramet"
 _NO_RESTORE = {"restore_command": "false", "recovery_target_timeline": "current"}
 
 
-def newest(paths: ServicePaths, pg_controldata: str) -> int:
+def newest(paths: ServicePaths, installation: Installation) -> int:
     """Return the newest timeline that a service has ever had, by its data, its archive and its snapshots.
 
     Without a readable control file the WAL of the data tells it.
@@ -34,28 +35,28 @@ def newest(paths: ServicePaths, pg_controldata: str) -> int:
     found = [timeline for name in names if (timeline := _timeline_of(name)) is not None]
     found += [base.facts.timeline for _, base in snapshots.in_wal_order(paths)]
     with suppress(Failed):
-        found.append(read_control_data(pg_controldata, paths.data).timeline)
+        found.append(read_control_data(installation, paths.data).timeline)
     return max(found, default=1)
 
 
-def reserve(data: Path, last: int, pg_controldata: str) -> None:
+def reserve(data: Path, last: int, installation: Installation) -> None:
     """Let recovery of captured data begin no timeline up to `last`. May run again."""
     wal = data / WAL_DIRECTORY
-    for timeline in range(read_control_data(pg_controldata, data).timeline + 1, last + 1):
+    for timeline in range(read_control_data(installation, data).timeline + 1, last + 1):
         history = wal / history_name(timeline)
         if not history.exists():
             files.write(history, f"{timeline - 1}\t0/0\t{_RESERVED}\n")
 
 
-def leave(place: SingleUser, last: int, pg_controldata: str, timeout_seconds: float) -> ControlData | str:
+def leave(place: SingleUser, last: int, timeout_seconds: float) -> ControlData | str:
     """Bring recovered data to a timeline after `last`, shut down cleanly; return a text while that is under way.
 
     May be called repeatedly.
     """
-    control = read_control_data(pg_controldata, place.data)
+    control = read_control_data(place.installation, place.data)
     signal = place.data / RECOVERY_SIGNAL
     if control.timeline <= last and control.is_clean and not signal.exists():
-        reserve(place.data, last, pg_controldata)
+        reserve(place.data, last, place.installation)
         files.write(signal)
     leaves = control.timeline if control.timeline <= last else None
     found = place.recover(_NO_RESTORE, COUNT_SUBSCRIPTIONS, timeout_seconds, leaves_timeline=leaves)

@@ -131,7 +131,7 @@ class ConfigFiles:
     def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:
         if server.upstream is None or not paths.data.is_dir():
             return {MAX_PREPARED: read_max_prepared_transactions(paths.data)}
-        return read_standby_settings(self.installations.of(server.pg_major).program("pg_controldata"), paths.data)
+        return read_standby_settings(self.installations.of(server.pg_major), paths.data)
 
 
 def _count_databases(paths: ServicePaths) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.wal.segment import Segment, record_end, segment_named, shown_lsn
 from ramet.errors import Failed
+from ramet.machine.installation import Installation
 from ramet.machine.programs import complete
 
 _CLEAN = "shut down"
@@ -58,25 +59,25 @@ class ControlData:
         return self.state == _CLEAN_STANDBY
 
 
-def read_control_data(pg_controldata: str, data: Path) -> ControlData:
+def read_control_data(installation: Installation, data: Path) -> ControlData:
     """Read the control file of `data`. Raises Failed when it is damaged."""
-    return _control_data(_fields(pg_controldata, data))
+    return _control_data(_fields(installation, data))
 
 
-def find_control_data(pg_controldata: str, data: Path) -> ControlData | None:
+def find_control_data(installation: Installation, data: Path) -> ControlData | None:
     """Read the control file of `data`; None when there is none that can be read."""
     try:
-        return read_control_data(pg_controldata, data)
+        return read_control_data(installation, data)
     except Failed:
         return None
 
 
-def read_standby_settings(pg_controldata: str, data: Path) -> dict[str, int]:
+def read_standby_settings(installation: Installation, data: Path) -> dict[str, int]:
     """Return the settings that a standby must not have lower than its source (PostgreSQL 18 docs, 26.4.3).
 
     They are those of the source as far as its WAL was replayed.
     """
-    fields = _fields(pg_controldata, data)
+    fields = _fields(installation, data)
     return {name: int(fields[f"{shown} setting"]) for name, shown in _STANDBY_SETTINGS.items()}
 
 
@@ -95,18 +96,18 @@ def read_max_prepared_transactions(data: Path) -> int:
     return int(most) if layout == _LAYOUT else 0
 
 
-def read_standby_end(pg_controldata: str, data: Path) -> tuple[str, int]:
+def read_standby_end(installation: Installation, data: Path) -> tuple[str, int]:
     """Return up to which LSN, on which timeline, a stopped standby has replayed.
 
     Of a server that was promoted, until its first checkpoint, that is where recovery ended, on its new timeline; later
     the timeline is 0.
     """
-    fields = _fields(pg_controldata, data)
+    fields = _fields(installation, data)
     return fields["Minimum recovery ending location"], int(fields["Min recovery ending loc's timeline"])
 
 
-def _fields(pg_controldata: str, data: Path) -> dict[str, str]:
-    run = complete([pg_controldata, "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
+def _fields(installation: Installation, data: Path) -> dict[str, str]:
+    run = complete([installation.program("pg_controldata"), "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
     fields = _fields_of(run.stdout)
     if run.returncode != 0 or "WARNING" in run.stdout:
         raise Failed(
