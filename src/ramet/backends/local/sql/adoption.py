@@ -5,7 +5,7 @@ PostgreSQL made. All else that it owned becomes the admin's. No other role stays
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -127,7 +127,7 @@ def check_before(paths: ServicePaths) -> None:
                 f"The database postgres of the source cannot become {DATABASE}",
                 "Follow the URL of another database of the source, or import this one: ramet service import.",
             )
-        with _connection(paths) as connection:
+        with operator_roles.connect(paths) as connection:
             if connections.value(connection, "SELECT pg_is_in_recovery()"):
                 _check_database(connection, found.database)
 
@@ -139,13 +139,9 @@ def take_place(paths: ServicePaths) -> None:
     """
     if foreign.read(paths) is not None:
         operator_roles.remove(paths)
-        with _connection(paths) as connection:
+        with operator_roles.connect(paths) as connection:
             connection.execute(_DEMOTE_SUPERUSERS)
         foreign.forget(paths)
-
-
-def _connection(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:
-    return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
 
 
 def _end_prepared(paths: ServicePaths, *, every: bool) -> list[str]:
@@ -153,7 +149,7 @@ def _end_prepared(paths: ServicePaths, *, every: bool) -> list[str]:
 
     Return their names. A transaction can only be ended by its own role or a superuser, and nobody can be that one here.
     """
-    with _connection(paths) as connection:
+    with operator_roles.connect(paths) as connection:
         found = neutralization.inspect(connection)
         wanted = [each for each in found.prepared if every or each.changes_shared or each.is_platforms]
         ending = replace(found, prepared=wanted)
@@ -178,7 +174,7 @@ def _take_from_superusers(paths: ServicePaths, ended: list[str]) -> dict[str, li
 
     The names of prepared transactions that were rolled back for that are added to `ended`.
     """
-    with _connection(paths) as connection:
+    with operator_roles.connect(paths) as connection:
         known = connections.databases(connection, with_templates=True)
     found: dict[str, list[str]] = {"event_triggers_disabled": [], "objects_kept": [], "functions_revoked": []}
 
@@ -199,7 +195,7 @@ def _take_from_superusers(paths: ServicePaths, ended: list[str]) -> dict[str, li
 
 def _demote(paths: ServicePaths) -> tuple[list[str], list[str]]:
     """Give roles the rights that they have here; return the superusers, and the parameters that were revoked."""
-    with _connection(paths) as connection, connection.transaction():
+    with operator_roles.connect(paths) as connection, connection.transaction():
         superusers = [raw_names.shown(name) for (name,) in connection.execute(_DEMOTE).fetchall()]
         connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
         parameters = former_superusers.revoke_parameters(connection)
@@ -223,13 +219,13 @@ def _make_admin_owner(paths: ServicePaths, tenants: str) -> list[str]:
 
     Return what could not be given to it.
     """
-    with _connection(paths) as connection:
+    with operator_roles.connect(paths) as connection:
         known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
     problems: list[str] = []
     for database in known:
-        with _connection(paths, database.name) as connection:
+        with operator_roles.connect(paths, database.name) as connection:
             problems += _give_away(connection)
-    with _connection(paths) as connection:
+    with operator_roles.connect(paths) as connection:
         for database in known:
             connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
         if _check_database(connection, tenants) and tenants != "postgres":

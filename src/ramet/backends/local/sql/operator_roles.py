@@ -5,8 +5,8 @@ Here initdb's is the platform's, with the oid 10, and there is no other. What an
 platform's.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import psycopg
 
@@ -34,7 +34,7 @@ def remove(paths: ServicePaths) -> None:
 
     May run again.
     """
-    with _connection(paths) as connection, connection.transaction():
+    with connect(paths) as connection, connection.transaction():
         is_there = connection.execute(_IS_THERE, (OPERATOR_ROLE,)).fetchone() is not None
         is_begun = connection.execute(_IS_THERE, (_FORMER_ROLE,)).fetchone() is not None
         if not is_there and not is_begun:
@@ -42,13 +42,13 @@ def remove(paths: ServicePaths) -> None:
         if connection.execute(_IS_FIRST, (OPERATOR_ROLE,)).fetchone() is not None:
             connection.execute(_SET_ASIDE, (_FORMER_ROLE, PLATFORM_ROLE))
             connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
-    with _connection(paths) as connection:
+    with connect(paths) as connection:
         roles = [name for (name,) in connection.execute(_FOUND, (list(_ROLES), list(_ROLES))).fetchall()]
         databases = [name for (name,) in connection.execute(_DATABASES).fetchall()]
     for database in databases:
-        with _connection(paths, database) as connection:
+        with connect(paths, database) as connection:
             _give_away(connection, roles)
-    with _connection(paths) as connection:
+    with connect(paths) as connection:
         for role in roles:
             connection.execute(_GRANTS, (role,))
             try:
@@ -63,7 +63,6 @@ def _give_away(connection: Connection, roles: Sequence[str]) -> None:
         connections.run(connection, "DROP OWNED BY {}", role)
 
 
-@contextlib.contextmanager
-def _connection(paths: ServicePaths, database: str = "postgres") -> Iterator[Connection]:
-    with connections.connect(paths, database, statement_timeout="0", lock_timeout="10s") as connection:
-        yield connection
+def connect(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:
+    """Open a connection for statements that take long, and wait for locks."""
+    return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
