@@ -29,11 +29,6 @@ def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
         yield from _parsed(file.read_bytes())
 
 
-def tail_entries(file: Path) -> list[dict[str, Any]]:
-    """Return the entries at the end of a structured log file, oldest first."""
-    return list(_parsed(_tail(file)))
-
-
 def last_lines(paths: ServicePaths) -> str:
     """Return the last lines of the log, with severity and message only, because statements may contain secrets."""
     sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]

@@ -20,7 +20,6 @@ from ramet.backends.local.wal.segment import history_name, segment_named
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
 
-_HISTORY = "*.history"
 _TIMELINE_DIGITS = 8
 _RESERVED = "reserved by Ramet"
 _NO_RESTORE = {"restore_command": "false", "recovery_target_timeline": "current"}

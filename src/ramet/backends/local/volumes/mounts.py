@@ -29,15 +29,8 @@ class Mount:
     def image(self) -> Path | None:
         """Return the file behind a loop device; None for every other device."""
         with contextlib.suppress(OSError):
-            return Path(_loop_directory(self.source, "backing_file").read_text().rstrip("\n"))
+            return Path(Path("/sys/block", Path(self.source).name, "loop/backing_file").read_text().rstrip("\n"))
         return None
-
-    @property
-    def has_direct_io(self) -> bool:
-        """Tell whether the loop device bypasses the page cache of the outer file system."""
-        with contextlib.suppress(OSError):
-            return _loop_directory(self.source, "dio").read_text().strip() == "1"
-        return False
 
 
 def mounted_at(path: Path) -> Mount | None:
@@ -108,7 +101,3 @@ def _uses(process: Path, wanted: Path) -> bool:
             if link.readlink().is_relative_to(wanted):
                 return True
     return False
-
-
-def _loop_directory(source: str, name: str) -> Path:
-    return Path("/sys/block", Path(source).name, "loop", name)
