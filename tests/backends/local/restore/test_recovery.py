@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from ramet.backends.interface.values import Capture
-from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
+from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
 from ramet.backends.local.restore.recovery import check_stop_point, explained, recovery_settings
+from ramet.backends.local.restore.standby_copy import TO_THE_END
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.segment import Segment
 from ramet.errors import Failed
@@ -28,12 +29,6 @@ def test_recovery_stops_behind_a_record_and_never_at_a_time() -> None:
 def test_without_a_transaction_behind_it_recovery_stops_at_the_end_of_the_base() -> None:
     settings = recovery_settings(Capture(TARGET, {RECOVER_TO_LSN: None}))
     assert settings["recovery_target"] == "immediate"
-
-
-def test_what_an_earlier_release_captured_is_recovered_to_its_last_transaction() -> None:
-    cut = {"last_included": {"xid": 7, "lsn": "0/3000A60", "time": "2026-01-15T10:29:59.000000Z"}}
-    assert recovery_settings(Capture(TARGET, {"cut": cut}))["recovery_target_lsn"] == "0/3000A60"
-    assert recovery_settings(Capture(TARGET, {"cut": {"last_included": None}}))["recovery_target"] == "immediate"
 
 
 def test_without_a_target_there_is_nothing_to_set() -> None:

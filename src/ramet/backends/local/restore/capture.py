@@ -20,7 +20,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import fetched, prepared_copy, snapshots, standby_copy
 from ramet.backends.local.restore.base_backup import capture_of_base, copy_running, copy_stopped
-from ramet.backends.local.restore.point_in_time import TO_THE_END, Extent, RollForward, extent_of
+from ramet.backends.local.restore.point_in_time import Extent, RollForward, extent_of
 from ramet.backends.local.restore.prepared_copy import PREPARED
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
@@ -128,7 +128,7 @@ class Capturing:
         state, base_id, target = place.complete(), source.base_backup_id or "", source.target
         extent = extent_of(place.parent.archive, snapshots.base_of(place.parent, base_id).segments[-1])
         made = self._roll_forward(source, place.parent, down=True, extent=extent).into(data)
-        if target is not None and state.is_superseded and TO_THE_END in made.facts:
+        if target is not None and state.is_superseded and standby_copy.TO_THE_END in made.facts:
             raise Failed(
                 ARCHIVE_INCOMPLETE,
                 f"The archive {state.url} does not say what service {source.parent.service_id} held"
@@ -171,7 +171,7 @@ class Capturing:
 def _rolled(rolling: RollForward, data: Path) -> Capture:
     """Fill the new tree `data`. Raises Unavailable when a dead server was started during that: its WAL grew."""
     made = rolling.into(data)
-    if rolling.down and TO_THE_END in made.facts and postgres.running(rolling.parent) is not None:
+    if rolling.down and standby_copy.TO_THE_END in made.facts and postgres.running(rolling.parent) is not None:
         service_id = rolling.parent.service_id
         raise Unavailable(
             "SERVER_STARTING", f"The server of service {service_id} was started while it was being copied"

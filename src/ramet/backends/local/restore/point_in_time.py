@@ -21,6 +21,7 @@ from ramet.backends.local.restore.recovery_target import (
 )
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL
 from ramet.backends.local.restore.standby_copy import (
+    TO_THE_END,
     end_exactly,
     finish_standby,
     live_end,
@@ -38,8 +39,6 @@ from ramet.errors import Failed
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
 
-# Set in a capture's facts: archive recovery replays all of its WAL.
-TO_THE_END = "to_the_end"
 # Set in a capture's facts: the last WAL record to replay; None: the end of the base backup.
 RECOVER_TO_LSN = "recover_to_lsn"
 _SECOND = timedelta(seconds=1)
@@ -193,7 +192,7 @@ class RollForward:
         if not self.paused and not self.down:
             end_exactly(data, base.facts.timeline, end.read_until)
         ending = to_the_end(end.read_until) | {"cut": end.cut.facts()}
-        return Capture(None, {**facts, "segments": segments, **ending, TO_THE_END: True, **recovered_on(data)})
+        return Capture(None, {**facts, "segments": segments, **ending, **recovered_on(data)})
 
     def _place(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
         """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress
-from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN, TO_THE_END
+from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
 from ramet.backends.local.restore.single_user import SingleUser
-from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY
+from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, TO_THE_END
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, ended_at
 from ramet.backends.local.wal.segment import segment_at
@@ -131,12 +131,8 @@ def _recover_to_lsn(capture: Capture) -> str | None:
     This is never a time: PostgreSQL would replay all records before the first later end of a transaction, including
     those that do not wait for one (DROP DATABASE, sequences, prepared transactions).
     """
-    facts = capture.facts
-    if RECOVER_TO_LSN in facts:
-        lsn: str | None = facts[RECOVER_TO_LSN]
-        return lsn
-    included = facts["cut"]["last_included"]  # captured by an earlier release
-    return None if included is None else str(included["lsn"])
+    lsn: str | None = capture.facts[RECOVER_TO_LSN]
+    return lsn
 
 
 def check_stop_point(messages: Sequence[str], capture: Capture, control: ControlData) -> dict[str, Any]:

@@ -35,6 +35,8 @@ from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
 
+# Set in a capture's facts: archive recovery replays all of its WAL.
+TO_THE_END = "to_the_end"
 # Set in a capture's facts: all of its WAL is replayed, which ends exactly at `end_lsn`.
 STANDBY = "standby"
 # Set in the facts of a standby's capture: the timeline that its WAL leads to.
@@ -153,7 +155,7 @@ def to_the_end(end_lsn: str) -> dict[str, Any]:
     return {
         "end_lsn": end_lsn,
         STANDBY: True,
-        "to_the_end": True,
+        TO_THE_END: True,
         "cut": {"last_included": None, "first_excluded": None},
     }
 
