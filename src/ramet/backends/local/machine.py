@@ -12,7 +12,7 @@ import psutil
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.admission import LocalAdmission
-from ramet.backends.local.endpoints.endpoints import LocalEndpoints, control_of
+from ramet.backends.local.endpoints.endpoints import LocalEndpoints
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
@@ -86,7 +86,7 @@ class LocalHost:
             ("tls", installations.describe_tls()),
             ("read-only", read_only_module.describe(installations)),
             ("poolers", describe_pgbouncer()),
-            ("endpoints", control_of(self.instances).describe()),
+            ("endpoints", self.endpoints.control.describe()),
             ("limits", self.instances.limits.describe()),
             *self.admission.describe(),
             ("quotas", self.instances.quotas.describe()),

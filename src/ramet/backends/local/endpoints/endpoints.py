@@ -31,8 +31,9 @@ class LocalEndpoints:
 
     @cached_property
     def control(self) -> Control:
-        """The process of this data root."""
-        return control_of(self.instances)
+        """The process of this data root. Its directory is outside of the pool, which can be unmounted."""
+        sockets = self.instances.layout.sockets
+        return Control(sockets.with_name(f"{sockets.name}-endpoints") / "process", self.instances.account)
 
     def check(self) -> None:
         """Have everything that is needed."""
@@ -96,12 +97,6 @@ class LocalEndpoints:
             "server_port": server.server_port,
             "certificate": [str(tls / "server.crt"), str(tls / "server.key")] if has_tls else None,
         }
-
-
-def control_of(instances: Instances) -> Control:
-    """Return what talks to the process of a data root. Its directory is outside of the pool, which can be unmounted."""
-    sockets = instances.layout.sockets
-    return Control(sockets.with_name(f"{sockets.name}-endpoints") / "process", instances.account)
 
 
 def _resolved(names: str) -> list[str]:

@@ -62,9 +62,7 @@ class BaseUpload:
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
         if snapshot_id is None or not self._tree(snapshot_id).is_dir():
             snapshot_id = self._chosen()
-            if self._is_before_hole(snapshot_id) or self._is_newest(snapshot_id):
-                return ""
-            if not self._begin(snapshot_id):
+            if self._is_before_hole(snapshot_id) or self._is_newest(snapshot_id) or not self._begin(snapshot_id):
                 return ""
         info = self._info(snapshot_id)
         if info.backup_id not in {known.backup_id for known in self.backups.complete()}:

@@ -5,7 +5,6 @@ archive records the last segment of the timeline, so that no recovery takes the 
 """
 
 import logging
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -85,14 +84,10 @@ def _last_segment(driver: Driver, wal: Path, archive: Path, newest: Base, contro
     if control is not None and control.is_clean:
         return segment_before(timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
     begun = WalSource(driver, [wal], newest.system_identifier).last_written(Segment(timeline, 0))
-    there = max([newest.segments[-1], *_of_timeline(segments_in(archive), timeline)])
+    there = max([newest.segments[-1], *(one for one in segments_in(archive) if one.timeline == timeline)])
     if begun < there:
         begun = Segment(timeline, there.number + 1)
     return begun if control is None else max(begun, segment_at(timeline, control.checkpoint_lsn))
-
-
-def _of_timeline(segments: Sequence[Segment], timeline: int) -> list[Segment]:
-    return [segment for segment in segments if segment.timeline == timeline]
 
 
 def _is_begun(path: Path, segment: Segment, system_identifier: int) -> bool:

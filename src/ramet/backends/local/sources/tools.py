@@ -1,6 +1,5 @@
 """Running pg_dump and pg_restore: as the servers' user, without a password in sight, with their words as they come."""
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import IO
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process.signals import end_all_in
+from ramet.backends.local.server.jobs import cpu_count
 from ramet.errors import Failed, Unavailable
 
 _KEPT_LINES, _KEPT_LAST_LINES = 40, 4
@@ -79,7 +79,7 @@ def refused_statements(finished: Finished) -> list[str]:
 
 def job_count() -> int:
     """Return how many jobs a program of PostgreSQL works with: one for each CPU of this process, within a limit."""
-    return max(1, min(_MOST_JOBS, len(os.sched_getaffinity(0))))
+    return min(_MOST_JOBS, cpu_count())
 
 
 def _lines(output: IO[str]) -> Iterator[str]:

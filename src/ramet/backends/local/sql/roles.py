@@ -127,17 +127,13 @@ def _ensure_admin(connection: Connection, verifier: Secret, wal_level: WalLevel)
         " CONNECTION LIMIT -1 VALID UNTIL 'infinity'",
         ADMIN_ROLE,
     )
-    _set_verifier(connection, ADMIN_ROLE, verifier)
+    # ALTER ROLE would compare the verifier with the empty password first, which takes 9 ms.
+    query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
+    connection.execute(query, (verifier.reveal(), ADMIN_ROLE))
     connections.run(connection, f"GRANT {', '.join(ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
     # If the admin has marked itself as read-only, it may not be able to undo that.
     connections.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
     connections.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
-
-
-def _set_verifier(connection: Connection, role: str, verifier: Secret) -> None:
-    # ALTER ROLE would compare the verifier with the empty password first, which takes 9 ms.
-    query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
-    connection.execute(query, (verifier.reveal(), role))
 
 
 def _exists(connection: Connection, catalog: str, column: str, name: str) -> bool:

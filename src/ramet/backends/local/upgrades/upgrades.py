@@ -95,10 +95,8 @@ class LocalUpgrades:
         return kept.read_text()
 
     def _run(self, server: Server, name: str, work: Callable[[], Any], timeout_seconds: float) -> None:
-        def act() -> None:
-            work()  # what it found is in the volume
-
-        self.jobs.result_of(self.instances.paths(server.service_id), name, act, timeout_seconds, code="UPGRADE_FAILED")
+        paths = self.instances.paths(server.service_id)
+        self.jobs.result_of(paths, name, work, timeout_seconds, code="UPGRADE_FAILED")  # the volume has what it found
 
 
 @contextmanager

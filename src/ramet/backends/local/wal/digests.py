@@ -42,11 +42,10 @@ def record(paths: ServicePaths, seconds: float) -> int:
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
     comes back altered.
     """
-    noted = digests(paths)
+    kept = digests(paths)
     there = [segment.name for segment in segments_in(paths.archive)] if paths.archive.is_dir() else []
     deadline = time.monotonic() + seconds
     added = 0
-    kept = dict(noted)
     for name in there:
         if name not in kept and time.monotonic() < deadline:
             try:
