@@ -119,7 +119,7 @@ def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:
 
 
 def test_a_source_that_cannot_be_followed_is_refused_with_all_reasons(world: World) -> None:
-    world.backend.followers.host = HostFacts(False, (15, 18), "x86_64", 0)
+    world.backend.followers.host = HostFacts((15, 17), "x86_64", 0)
     facts = world.backend.followers.facts
     world.backend.followers.facts = replace(
         facts,

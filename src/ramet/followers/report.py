@@ -52,7 +52,7 @@ def _version(facts: UpstreamFacts, host: HostFacts, pg_major: int | None) -> Ite
             f"version {pg_major} was asked for, and a standby has the major version of its source, {facts.major}",
             "Ask for no version and upgrade the service after its promotion, or follow with the method LOGICAL.",
         )
-    if not host.has_version:
+    if facts.major not in host.majors:
         majors = ", ".join(map(str, host.majors))
         yield refused(
             "version",
@@ -93,7 +93,8 @@ def _replication(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "There: ALTER SYSTEM SET full_page_writes = on, and reload it.",
         )
     compression = facts.settings.get("wal_compression", "off")
-    if host.has_version and compression not in _ALWAYS_REPLAYED and compression not in host.wal_compressions:
+    can_replay = compression in _ALWAYS_REPLAYED or compression in host.wal_compressions
+    if facts.major in host.majors and not can_replay:
         yield refused(
             "wal_compression",
             f"wal_compression is {compression} in the source, which PostgreSQL {facts.major} here cannot replay",
@@ -143,7 +144,7 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             f"the source has {shown_names(facts.reserved_roles)}: that name is reserved, or must not be a superuser's",
             "Rename them there.",
         )
-    if host.missing_extensions and host.has_version:
+    if host.missing_extensions and facts.major in host.majors:
         yield refused(
             "extensions",
             f"PostgreSQL {facts.major} here does not have {shown_names(host.missing_extensions)}",

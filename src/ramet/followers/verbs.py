@@ -80,7 +80,7 @@ def plan_follow(plane: Plane, project_id: str, request: FollowRequest) -> Follow
     with examining(plane.examinations, project_id):
         facts, host = plane.backend.followers.examine(source, request.password, request.archive)
     findings = judge(facts, host, slot=request.slot, makes_slot=request.creates_slot, pg_major=request.create.pg_major)
-    if host.has_version:
+    if facts.major in host.majors:
         wanted = replace(wanted, pg_major=facts.major, host=endpoint_host(plane, facts.major))
     service_type = type_of_standby(facts, wanted.service_type)
     wanted = replace(wanted, service_type=service_type, upstream=_upstream(source, facts, request))

@@ -17,7 +17,7 @@ def follow(ground: Ground, elsewhere: Elsewhere, **options: Any) -> Server:
     """Make a standby that serves reads."""
     followers = ground.backend.followers
     facts, host = followers.examine(elsewhere.address, elsewhere.password)
-    assert (host.has_version, facts.replication_problem) == (True, None)
+    assert (facts.major in host.majors, facts.replication_problem) == (True, None)
     server = following(ground.new_server(), elsewhere, facts, **options)
     for _ in range(2):
         followers.keep(server, ground.backend.sources.seal(elsewhere.password))

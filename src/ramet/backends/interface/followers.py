@@ -47,12 +47,11 @@ class UpstreamFacts:
 class HostFacts:
     """What there is here for a standby of a source.
 
-    `has_version` says whether its major version is installed, `majors` which ones are. `transport_problem` says why the
-    installation cannot connect to it. `missing_extensions` have no library here. `archive_problem` says why the WAL
-    archive that was asked for cannot be read. `wal_compressions` are those that the installation can replay.
+    `majors` are the versions that are installed. `transport_problem` says why the installation cannot connect to it.
+    `missing_extensions` have no library here. `archive_problem` says why the WAL archive that was asked for cannot be
+    read. `wal_compressions` are those that the installation can replay.
     """
 
-    has_version: bool
     majors: tuple[int, ...]
     machine: str
     free_bytes: int

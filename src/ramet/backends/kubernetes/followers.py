@@ -73,7 +73,6 @@ class KubernetesFollowers:
         facts = _with_operator(examine(source, password), source, password)
         site = self.place.site
         return facts, HostFacts(
-            has_version=facts.major in site.majors,
             majors=tuple(sorted(site.majors)),
             machine=self._machine(),
             free_bytes=_FREE_BYTES,  # its volume is made as large as it must be

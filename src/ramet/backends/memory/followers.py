@@ -28,7 +28,7 @@ class MemoryFollowers:
     memory: Memory
     password: Secret = field(default_factory=lambda: Secret("source"))
     facts: UpstreamFacts = _PLAIN
-    host: HostFacts = field(default_factory=lambda: HostFacts(True, (18,), "x86_64", 2**40))
+    host: HostFacts = field(default_factory=lambda: HostFacts((18,), "x86_64", 2**40))
     rows: list[str] = field(default_factory=list)
     problem: str | None = None
     complete_until: datetime | None = None

@@ -74,7 +74,6 @@ class LocalFollowers:
         missing = () if found is None else tuple(name for name in facts.extensions if not found.has_extension(name))
         _, collation = platform.libc_ver()
         return facts, HostFacts(
-            has_version=found is not None,
             majors=tuple(sorted(self.instances.installations.by_major)),
             machine=platform.machine(),
             free_bytes=self.pool.free_bytes(),
