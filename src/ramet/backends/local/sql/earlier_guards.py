@@ -1,7 +1,7 @@
-"""Remove the triggers, event triggers and functions that releases before 0.2 put into every database.
+"""Remove the triggers, event triggers and functions that Ramet put into every database before its first release.
 
-Their rows are deleted from the catalogs, which needs no lock on tenants' tables, and which extensions cannot prevent.
-read_only_access.py replaces them.
+Data directories of that time have them until they are renewed. Their rows are deleted from the catalogs, which needs no
+lock on tenants' tables, and which extensions cannot prevent. read_only_access.py replaces them.
 """
 
 from collections.abc import Iterator
