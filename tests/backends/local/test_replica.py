@@ -83,14 +83,6 @@ def insert(followed: Followed, number: int) -> None:
         client.execute("INSERT INTO ledger (n) VALUES (%s) ON CONFLICT DO NOTHING", (number,))
 
 
-def test_a_replica_shows_what_is_committed_on_its_primary(followed: Followed) -> None:
-    insert(followed, 1)
-    replica = followed.follow()
-    assert 1 in followed.numbers(replica)
-    insert(followed, 2)
-    eventually(lambda: 2 in followed.numbers(replica))
-
-
 def test_a_replica_refuses_writes(followed: Followed) -> None:
     replica = followed.follow()
     with connect(replica, followed.password) as client:
@@ -205,11 +197,6 @@ def test_creating_a_replica_that_exists_leaves_it_following(followed: Followed) 
     replica = followed.follow()
     assert followed.backend.replicas.create(replica)
     eventually(lambda: 40 in followed.numbers(replica))
-
-
-def test_a_primary_that_does_not_serve_is_waited_for(followed: Followed) -> None:
-    absent = followed.replica(primary=Primary("absent1234", 1))
-    assert not followed.backend.replicas.create(absent)
 
 
 def test_a_copy_that_would_leave_others_too_little_space_is_not_begun(

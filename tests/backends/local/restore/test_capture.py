@@ -201,15 +201,6 @@ def test_a_fork_can_be_forked_and_restored_to_its_own_past(backend: LocalBackend
         assert rows_of(backend, child) == list(range(1, generation + 1))
 
 
-def test_parent_and_fork_do_not_see_each_others_writes(backend: LocalBackend, parent: Server) -> None:
-    append(backend, parent, 1)
-    child = fork(backend, parent).server
-    append(backend, parent, 2)
-    append(backend, child, 3)
-    assert rows_of(backend, parent) == [1, 2]
-    assert rows_of(backend, child) == [1, 3]
-
-
 def test_a_captured_fork_does_not_depend_on_its_parents_files(backend: LocalBackend) -> None:
     parent = create(backend)
     snapshot_id, _ = snapshot(backend, parent)

@@ -164,15 +164,6 @@ def test_a_fork_outlives_the_snapshot_that_it_came_from(backend: LocalBackend, p
     assert rows_of(backend, forked.server) == [1]
 
 
-def test_wal_written_since_a_snapshot_is_zero_only_without_transactions(backend: LocalBackend, shared: Server) -> None:
-    _, facts = snapshot(backend, shared)
-    assert backend.restore.written_since(shared, facts) == 0
-    more(backend, shared)
-    written = backend.restore.written_since(shared, facts)
-    assert written is not None
-    assert written > 0
-
-
 def test_a_transaction_that_was_open_during_a_snapshot_counts_as_written_since(
     backend: LocalBackend, shared: Server
 ) -> None:
@@ -184,12 +175,6 @@ def test_a_transaction_that_was_open_during_a_snapshot_counts_as_written_since(
         connection.execute("COMMIT")
     assert rows_of(backend, fork(backend, shared, snapshot_id).server) == before
     assert backend.restore.written_since(shared, facts) != 0
-
-
-def test_written_since_is_unknown_when_the_server_is_down(backend: LocalBackend, parent: Server) -> None:
-    _, facts = snapshot(backend, parent)
-    assert postgres.kill(paths_of(backend, parent), 10)
-    assert backend.restore.written_since(parent, facts) is None
 
 
 def test_the_time_of_a_snapshot_is_before_all_that_commits_later(backend: LocalBackend, shared: Server) -> None:
