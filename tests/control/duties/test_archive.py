@@ -329,11 +329,37 @@ def test_what_the_archive_has_of_a_deleted_service_without_a_newest_base_backup_
     services.delete_service(archiving.plane, archiving.project.id, service.id)
     archiving.worker.run_until_idle()
     discard_old_archives(archiving.plane, 30 * days, lambda: datetime.now(UTC) + 29 * days)
-    assert service.id in kept.rows
+    assert (service.id in kept.rows) is (had_base or not switched_off)  # else it was removed before the deletion
     discard_old_archives(archiving.plane, 30 * days, lambda: datetime.now(UTC) + 31 * days)
     assert service.id not in kept.rows
     with archiving.store.read() as tx:
         assert rows.deleted_in_archive(tx) == []
+
+
+@pytest.mark.parametrize(("had_base", "days"), [(False, 0), (True, 31)], ids=["before the first", "after a loss"])
+def test_what_the_archive_has_of_a_switched_off_service_without_a_newest_base_backup_is_removed(
+    archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool, days: int
+) -> None:
+    service, kept = create(archiving), archiving.backend.archive
+    if had_base:
+        maintain(archiving)
+    monkeypatch.setattr(kept, "maintain", lambda *_, **__: NO_BASE)
+    maintain(archiving)
+    kept.rows[service.id] = ()  # its WAL
+    kept.sending.add(service.id)
+    services.set_environment(archiving.plane, archiving.project.id, service.id, Environment.DEV)
+
+    def is_there_after(days: int) -> bool:
+        now = datetime.now(UTC) + timedelta(days=days)
+        discard_old_archives(archiving.plane, timedelta(days=30), lambda: now)
+        return service.id in kept.rows and look(archiving, service).archive_from is not None
+
+    assert is_there_after(days)
+    kept.sending.clear()
+    assert is_there_after(0) is had_base
+    assert not is_there_after(days)
+    assert service.id not in kept.rows
+    assert look(archiving, service).archive_from is None
 
 
 def test_what_a_service_sends_is_known_before_it_is_sent(archiving: World, monkeypatch: pytest.MonkeyPatch) -> None:

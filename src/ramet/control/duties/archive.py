@@ -128,12 +128,24 @@ def _discard(plane: Plane, service: Service, before: datetime) -> datetime | Non
     """
     archive, server = plane.backend.archive, server_of(service)
     is_ended = service.deleted_at is not None or not is_archived(service)
-    ended_at = service.archived_until or service.deleted_at
-    if is_ended and ended_at is not None and ended_at < before:
+    if is_ended and _is_expired(plane, service, before):
         archive.remove(server)
         return None
     archive.discard(server, before)
     return min((base.taken_at for base in archive.holdings(server).base_backups), default=service.archive_from)
+
+
+def _is_expired(plane: Plane, service: Service, before: datetime) -> bool:
+    """Tell whether what the archive has of a service, which sends no more, is of no use for times from `before` on.
+
+    Where no time is known until which it goes, only complete base backups are of use, once it is switched on again.
+    """
+    ended_at, archive, server = service.archived_until or service.deleted_at, plane.backend.archive, server_of(service)
+    if ended_at is not None:
+        return ended_at < before
+    if archive.is_sending(server):  # a base backup that was begun before may be complete soon
+        return False
+    return all(base.taken_at < before for base in archive.holdings(server).base_backups)
 
 
 def _archived_services(plane: Plane) -> list[Service]:
