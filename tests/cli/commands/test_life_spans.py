@@ -1,6 +1,7 @@
 """`ramet`: life spans, labels, protection, taken names, several forks, snapshots by name, and limits of projects."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -91,7 +92,36 @@ def test_a_service_that_is_being_deleted_is_not_returned_for_its_name(
     terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     name = f"reopened{len(options)}"
-    made = terminal.made("service", "create", name)
+    made = begin_deletion(terminal, world, monkeypatch, name)
+    again = terminal.made("service", "create", name, "--if-not-exists", *options)
+    assert again["service_id"] != made
+    assert terminal.made("wait", name)["service_id"] == again["service_id"]
+
+
+def test_a_service_that_another_command_makes_during_a_deletion_is_returned_for_its_name(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = list[str]()
+    begin_deletion(
+        terminal,
+        world,
+        monkeypatch,
+        "raced",
+        lambda: others.append(terminal.made("service", "create", "raced")["service_id"]),
+    )
+    again = terminal.made("service", "create", "raced", "--if-not-exists")
+    assert [again["service_id"]] == others
+
+
+def begin_deletion(
+    terminal: Terminal,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    then: Callable[[], object] = lambda: None,
+) -> str:
+    """Make a service and delete it, which ends when a command waits for it; before that returns, call `then`."""
+    made: str = terminal.made("service", "create", name)["service_id"]
     may_end = threading.Event()
     destroy, wait_deleted = world.backend.servers.destroy, Client.wait_deleted
 
@@ -102,13 +132,12 @@ def test_a_service_that_is_being_deleted_is_not_returned_for_its_name(
     def wait_from_now_on(*given: Any) -> None:
         may_end.set()
         wait_deleted(*given)
+        then()
 
     monkeypatch.setattr(world.backend.servers, "destroy", destroy_later)
     monkeypatch.setattr(Client, "wait_deleted", wait_from_now_on)
     assert terminal.ramet("service", "delete", name, "--yes", "--no-wait").code == 0
-    again = terminal.made("service", "create", name, "--if-not-exists", *options)
-    assert again["service_id"] != made["service_id"]
-    assert terminal.made("wait", name)["service_id"] == again["service_id"]
+    return made
 
 
 def test_forks_without_a_name_get_free_ones_and_taken_ones_are_refused(terminal: Terminal) -> None:

@@ -69,8 +69,8 @@ class NewService:
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
         there = (known or Listing(client)).services
-        if self.if_not_exists:
-            there = self._without_deleted(client, there, names)
+        while self.if_not_exists and self._has_awaited_deletions(client, there, names):
+            there = client.list_services()  # another command may have made one of these names
         found = find_taken(there, names, if_not_exists=self.if_not_exists)
 
         def ready() -> Iterator[Service]:
@@ -83,14 +83,14 @@ class NewService:
             _print_each(ready(), self.output, as_list=len(names) > 1)
         return bool(found)
 
-    def _without_deleted(self, client: Client, known: Sequence[Service], names: Sequence[str]) -> list[Service]:
-        """Wait for the services of these names that are being deleted, also with --no-wait; return the others."""
+    def _has_awaited_deletions(self, client: Client, known: Sequence[Service], names: Sequence[str]) -> bool:
+        """Wait for the services of these names that are being deleted, also with --no-wait; tell whether one was."""
         going = [one for one in known if one.name in names and one.status is Status.DELETING]
         waiting = Waiting(_DELETION_SECONDS) if self.waiting.seconds is None else self.waiting
         for one in going:
             doing, done = f"Waiting for the deletion of the earlier {one.name}", f"The earlier {one.name} is deleted"
             waiting.follow(client.wait_deleted, one.service_id, doing, done)
-        return [one for one in known if one not in going]
+        return bool(going)
 
     def follow(
         self, client: Client, accepted: Service, doing: str = "", detail: Callable[[], str] = lambda: ""
