@@ -8,6 +8,7 @@ import pytest
 from ramet.api.schemas.moves import Move
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
+from ramet.backends.interface.values import Server
 from ramet.client import Client
 from ramet.client.http_connection import Answer
 from ramet.client.transport import HttpTransport
@@ -92,6 +93,34 @@ def test_a_generated_password_whose_answer_is_lost_is_shown(
     said = terminal.ramet("service", "update-password", made["service_id"], "--generate")
     assert said.code != 0
     assert opens(world, made["service_id"], shown(said, f"that {made['name']} may have now"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_shown"),
+    [
+        (Unavailable("SERVER_UNREACHABLE", "The server closed the connection"), True),
+        (RuntimeError("a fault"), True),
+        (Unavailable("ROLE_LOCKED", "A transaction keeps the role locked"), False),
+    ],
+    ids=repr,
+)
+def test_a_generated_password_is_shown_where_the_server_fails_after_the_change(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, fault: Exception, is_shown: bool
+) -> None:
+    made = terminal.made("service", "create", f"broken-{type(fault).__name__}-{is_shown}")
+    set_password = world.backend.servers.set_password
+
+    def fail(server: Server, verifier: Secret) -> None:
+        if is_shown:
+            set_password(server, verifier)
+        raise fault
+
+    monkeypatch.setattr(world.backend.servers, "set_password", fail)
+    said = terminal.ramet("service", "update-password", made["service_id"], "--generate")
+    assert said.code != 0
+    assert ("is not saved in a file" in said.err) is is_shown
+    if is_shown:
+        assert opens(world, made["service_id"], shown(said, f"that {made['name']} may have now"))
 
 
 @pytest.mark.parametrize("lost", ["file", "answer"])

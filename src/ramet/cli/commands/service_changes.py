@@ -13,12 +13,14 @@ from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.cli.user_files.passwords import forget_password, passwords_path, save_password
 from ramet.client import Client
-from ramet.client.errors import is_lost
+from ramet.client.errors import ApiError, is_lost
 from ramet.errors import Error, Failed
 from ramet.model.environment import Environment
 from ramet.model.high_availability import MOST_STANDBYS
 from ramet.model.passwords import new_password
 from ramet.model.secret import Secret
+
+_UNCHANGED = ("ROLE_LOCKED", "FALLING_ASLEEP")  # each other fault of the server may come after the change
 
 
 @service_command("rename")
@@ -108,7 +110,7 @@ def update_password(client: Client, service: Service, generate: bool, from_stdin
     try:
         client.update_password(service.service_id, password)
     except (Error, KeyboardInterrupt) as error:
-        if generate and (isinstance(error, KeyboardInterrupt) or is_lost(error)):
+        if generate and _may_be_changed(error):
             show_unsaved(f"The password that {service.name} may have now", password.reveal())
         raise
     saved = "" if no_save_password else f", and saved in {passwords_path()}"
@@ -135,6 +137,13 @@ def optimize(client: Client, service: Service, waiting: Waiting, output: str) ->
     changed, name = client.optimize_service(service.service_id), service.name
     ready = waiting.follow(client.wait_ready, service.service_id, f"Optimizing {name}", f"{name} is analyzed")
     print_service(ready or changed, output)
+
+
+def _may_be_changed(error: Error | KeyboardInterrupt) -> bool:
+    """Tell whether the service may have its new password although the answer is not that."""
+    if isinstance(error, ApiError):
+        return error.status >= 500 and error.code not in _UNCHANGED
+    return isinstance(error, KeyboardInterrupt) or is_lost(error)
 
 
 def _say_changed(service: Service, saved: str, shown: Secret | None) -> None:
