@@ -16,6 +16,7 @@ from ramet.cli.user_files.credentials import Credentials, config_path, read_cred
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.model.passwords import Secret
+from ramet.model.rights import Role
 from ramet.store.database import Store
 
 URL = "http://127.0.0.1:1/public/api/v1"
@@ -83,6 +84,28 @@ def test_a_pipe_gets_the_same_key_at_each_start(projects: Projects, tmp_path: Pa
     assert printed[0] == printed[1]
     assert printed[2] == _read(config_path())
     assert [key.public_key for key in projects.list_keys(printed[0].project_id)] == [printed[2].public_key]
+
+
+@pytest.mark.parametrize(
+    ("project", "role"), [("default", Role.VIEWER), ("default", Role.DEVELOPER), ("other", Role.ADMIN)]
+)
+def test_a_pipe_gets_a_key_of_an_admin_of_the_first_project_whatever_the_user_has(
+    projects: Projects, tmp_path: Path, project: str, role: Role
+) -> None:
+    known = {name: projects.create_project(name, utc_now()).id for name in ("default", "other")}
+    key, secret = projects.create_key(known[project], "mine", utc_now(), role=role)
+    own = Credentials(URL, known[project], key.public_key, secret.reveal())
+    write_credentials(config_path(), own)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR)
+    made = ensure_credentials(projects, URL, pipe)
+    ensure_user_credentials(projects, URL, made)
+    printed = msgspec.json.decode(os.read(end, 65536), type=Credentials)
+    os.close(end)
+    opened = projects.authenticate(printed.public_key, Secret(printed.secret_key))
+    assert (opened.project_id, opened.role) == (known["default"], Role.ADMIN)
+    assert _read(config_path()) == own
 
 
 @pytest.mark.parametrize("content", ["broken", '{"base_url":"x","project_id":"y","public_key":"z","secret_key":"w"}'])

@@ -9,6 +9,8 @@ from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed, Invalid, Unauthorized
 from ramet.machine.secret_files import is_stream
+from ramet.model.keys import ApiKey
+from ramet.model.rights import Role
 from ramet.model.secret import Secret
 
 _log = logging.getLogger(__name__)
@@ -18,11 +20,11 @@ def ensure_credentials(projects: Projects, base_url: str, path: Path, ca: str = 
     """Make sure that a file has valid credentials, and return them.
 
     Those in it are kept if they are valid, else a key is created. A stream, which may keep nothing that can be read,
-    gets those of the user's own file if they are valid.
+    gets those of the user's own file if they are of an admin of the project that a key would be created for.
     `ca` is the authority that clients verify the server with, as PEM, or "".
     """
     kept = _read(path)
-    known = _read(config_path()) if kept is None and is_stream(path) else kept
+    known = _of_user(projects) if kept is None and is_stream(path) else kept
     if known is not None and _are_valid(projects, known):
         made = Credentials(base_url, known.project_id, known.public_key, known.secret_key, ca or known.ca)
     else:
@@ -57,11 +59,25 @@ def _read(path: Path) -> Credentials | None:
         return None
 
 
+def _of_user(projects: Projects) -> Credentials | None:
+    """Return the credentials of the user's own file if they open what a new key would."""
+    kept = _read(config_path())
+    key = None if kept is None else _key_of(projects, kept)
+    is_equal = key is not None and key.role is Role.ADMIN and key.project_id == projects.list_projects()[0].id
+    return kept if is_equal else None
+
+
 def _are_valid(projects: Projects, kept: Credentials) -> bool:
+    return _key_of(projects, kept) is not None
+
+
+def _key_of(projects: Projects, kept: Credentials) -> ApiKey | None:
+    """Return the key that credentials open their project with; None: they are not valid."""
     try:
-        return projects.authenticate(kept.public_key, Secret(kept.secret_key)).project_id == kept.project_id
+        key = projects.authenticate(kept.public_key, Secret(kept.secret_key))
     except Unauthorized:
-        return False
+        return None
+    return key if key.project_id == kept.project_id else None
 
 
 def _new_key(projects: Projects, base_url: str, ca: str) -> Credentials:
