@@ -84,7 +84,7 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _unreachable(_: Store) -> NoReturn:
+def _unreachable(_: Store, *, settled: bool = False) -> NoReturn:
     raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
 
 
