@@ -1,23 +1,34 @@
 """Snapshots that are cut at once, and that the storage works on for long."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
+from ramet.backends.interface.values import Server, Source
 from ramet.control import restore
+from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, stop_service
 from ramet.errors import Unavailable
+from ramet.model.fork import ForkStrategy
 from ramet.model.replica_set import replica_status
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus, ReplicaSetStatus, Status
 from ramet.operations.transitions import MAX_ATTEMPTS
-from ramet.procedures import snapshot
 from ramet.store import operations, services, snapshots
 from ramet.store.tables import operation
 from tests.control.replica_sets import create
-from tests.worlds import World
+from tests.worlds import Hurried, World, fork_service
+
+
+class Patient(Hurried):
+    """Runs also what waits for storage."""
+
+    def run_until_idle(self, horizon_seconds: float = 10.0, limit_seconds: float = 10.0) -> None:
+        """Run what is due within `horizon_seconds`, without the time until then."""
+        super().run_until_idle(horizon_seconds, limit_seconds)
 
 
 def _working(act: Callable[..., Any], times: int) -> Callable[..., Any]:
@@ -36,6 +47,8 @@ def _working(act: Callable[..., Any], times: int) -> Callable[..., Any]:
 def test_what_begins_with_a_snapshot_waits_as_long_as_the_storage_takes(
     world: World, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
+    world = replace(world, worker=Patient(world.store, world.procedures))
+
     def slow(part: object, name: str) -> None:
         monkeypatch.setattr(part, name, _working(getattr(part, name), MAX_ATTEMPTS + 1))
 
@@ -52,16 +65,32 @@ def test_what_begins_with_a_snapshot_waits_as_long_as_the_storage_takes(
     assert replica_status(create(world, parent)) is ReplicaSetStatus.ACTIVE
 
 
+def test_storage_is_not_asked_all_the_time_whether_a_snapshot_is_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, asked = world.create(), list[Server]()
+
+    def capture(child: Server, source: Source) -> None:
+        asked.append(child)
+        raise Unavailable(SNAPSHOT_UNDER_WAY, "The storage works on it")
+
+    monkeypatch.setattr(world.backend.restore, "capture", capture)
+    fork_service(world.plane, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
+    world.worker.run_until_idle(horizon_seconds=1.0, limit_seconds=1.0)
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("change", [stop_service, delete_service])
 def test_a_snapshot_that_is_cut_holds_up_nothing_and_is_listed_when_it_is_stored(
     world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
 ) -> None:
     service = world.create()
     with monkeypatch.context() as patched:
-        patched.setattr(snapshot, "_STORED_SECONDS", 1000.0)
         patched.setattr(world.backend.restore, "take_snapshot", _working(lambda: None, 1))
         taken = restore.take_snapshot(world.plane, world.project.id, service.id, None)
         world.worker.run_until_idle()
+    with world.store.write() as tx:
+        tx.execute(operation.update().where(operation.c.id == taken.id).values(run_at=operation.c.run_at + 1000))
     change(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
     with world.store.write() as tx:

@@ -22,6 +22,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.servers import (
+    STORED_SECONDS,
     Creation,
     boot,
     finish,
@@ -53,7 +54,7 @@ class Based(Creation):
         return Next(self.after_secure)
 
     @repeats_from("boot")
-    @waits_while(SNAPSHOT_UNDER_WAY)
+    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def snapshot(self, work: Work[Any]) -> Outcome:
         if self.tools.backend.copies.are_needed():
             return Next("publish", replace(work.state, is_based=True))

@@ -28,6 +28,7 @@ from ramet.model.snapshot import SnapshotKind, newest
 from ramet.operations.procedure import Next, NoState, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.servers import (
+    STORED_SECONDS,
     Creation,
     boot,
     finish,
@@ -52,7 +53,7 @@ class Fork(Creation):
     name = ProcedureName.FORK
     undo_capture = Creation.destroy
 
-    @waits_while(SNAPSHOT_UNDER_WAY)
+    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def capture(self, work: Work[ForkState]) -> Outcome:
         found = capture_parent(self.tools, work, self.tools.server(work), self.neutralizes(work))
         if isinstance(found, Wait):

@@ -24,7 +24,14 @@ from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import direct_clients, servers_of_set, set_of
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_others, retry_if_server_killed, waits_while
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    STORED_SECONDS,
+    Steps,
+    await_others,
+    retry_if_server_killed,
+    waits_while,
+)
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
 from ramet.store import operations, replica_sets, services
 
@@ -70,7 +77,7 @@ class _Replicas(Steps):
 class _NewReplicas(_Replicas):
     """What the procedures share that copy the service's data."""
 
-    @waits_while(SNAPSHOT_UNDER_WAY)
+    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def replicate(self, work: Work[Restartable]) -> Outcome:
         if not all(self.tools.backend.replicas.create(server) for server in self._servers(work)):
             return Wait(0.1, "the server to follow is not serving")

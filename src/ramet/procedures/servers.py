@@ -41,6 +41,7 @@ from ramet.store.database import Store
 
 PATIENCE_SECONDS = 0.4
 FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is likely to be forked again
+STORED_SECONDS = 2.0  # how often storage is asked whether it has done what it works on
 MOST_KILLS = 5
 _LONGEST_PAUSE_SECONDS = 0.25
 _Result = TypeVar("_Result")
@@ -251,8 +252,8 @@ def repeats_from(again: str | None = None) -> Callable[[_Step], _Step]:
     return lambda step: wraps(step)(lambda steps, work: retry_if_server_killed(work, lambda: step(steps, work), again))
 
 
-def waits_while(code: str) -> Callable[[_Step], _Step]:
-    """Let a step wait while a backend says with this code that what it has begun takes longer."""
+def waits_while(code: str, seconds: float = 0.1) -> Callable[[_Step], _Step]:
+    """Let a step wait, and look every few `seconds`, while a backend says with this code that its work takes longer."""
 
     def waiting(step: _Step) -> _Step:
         @wraps(step)
@@ -262,7 +263,7 @@ def waits_while(code: str) -> Callable[[_Step], _Step]:
             except Unavailable as error:
                 if error.code != code:
                     raise
-                return Wait(0.1, str(error))
+                return Wait(seconds, str(error))
 
         return run
 

@@ -22,11 +22,17 @@ from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.service import is_falling_asleep
 from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import FORKED_WITHIN, Steps, Tools, release_holds, submit_preparation, take_snapshot
+from ramet.procedures.servers import (
+    FORKED_WITHIN,
+    STORED_SECONDS,
+    Steps,
+    Tools,
+    release_holds,
+    submit_preparation,
+    take_snapshot,
+)
 from ramet.procedures.state import SnapshotState
 from ramet.store import services, snapshots
-
-_STORED_SECONDS = 2.0
 
 
 class TakeSnapshot(Steps):
@@ -45,7 +51,7 @@ class TakeSnapshot(Steps):
                 raise
             with self.tools.store.write() as tx:  # nothing that is done to the server changes what was cut
                 release_holds(tx, work)
-            return Wait(_STORED_SECONDS, str(error))
+            return Wait(STORED_SECONDS, str(error))
         if isinstance(taken, Wait):
             self._give_way(work)
             return taken

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def test_a_snapshot_has_what_was_committed_when_it_was_cut_by_the_clock_of_the_s
         )
     )
     monkeypatch.setattr(waking, "position_of", lambda place, server: next(positions))
-    monkeypatch.setattr(snapshots, "_STORED_SECONDS", 0.2)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it was cut long ago"))
     world.found.snapshots_at_once = False
     asked = [(SHARED, "snapshot02", False), (SHARED, "snapshot02", False), (SHARED, "snapshot02", True)]
     for one in asked:

@@ -16,7 +16,7 @@ from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
 
 _TAKE_SECONDS = 120.0
-# Some storage uploads what was cut, which may take hours: no thread waits for that.
+# Some storage uploads what was cut, which may take hours: no thread waits for that, whoever looks, and how often.
 _STORED_SECONDS = 10.0
 _LONGEST_MINUTES = 24 * 60
 # The controller of snapshots tries again what has failed.
@@ -167,18 +167,19 @@ def _await(place: Place, name: str, is_so: Callable[[SnapshotStatus], bool]) -> 
         if is_so(found.status):
             return found
         error, cut_at = found.status.error, found.status.creation_time
-        if cut_at and not error and time.monotonic() - began > _STORED_SECONDS:
-            raise Unavailable(SNAPSHOT_UNDER_WAY, f"The storage has worked on {name} for {_minutes_since(cut_at)} min")
-        if time.monotonic() - began > (_FAILING_SECONDS if error else _TAKE_SECONDS):
+        waited = time.monotonic() - began
+        worked = max(waited, _seconds_since(cut_at)) if cut_at and not error else 0.0
+        if worked > _STORED_SECONDS:
+            minutes = min(int(worked / 60), _LONGEST_MINUTES)  # each is progress, for a day: storage tells of no other
+            raise Unavailable(SNAPSHOT_UNDER_WAY, f"The storage has worked on {name} for {minutes} min")
+        if waited > (_FAILING_SECONDS if error else _TAKE_SECONDS):
             reason = error.message if error else "The storage driver has not answered."
             raise Unavailable("SNAPSHOT_LATE", f"The VolumeSnapshot {name} is not complete", reason)
         time.sleep(_LOOK_SECONDS)
 
 
-def _minutes_since(cut_at: str) -> int:
-    """Return for how many minutes storage has worked, which counts as progress for a day: it tells of no other."""
-    passed = datetime.now(UTC) - datetime.fromisoformat(cut_at)
-    return min(int(passed.total_seconds() / 60), _LONGEST_MINUTES)
+def _seconds_since(cut_at: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(cut_at)).total_seconds()
 
 
 def position(place: Place, server: Server, *, paused: bool) -> dict[str, Any]:
