@@ -65,6 +65,22 @@ def test_a_fork_of_the_last_state_is_captured_as_before_by_a_second_call(tmp_pat
         assert captured[0] == captured[1]
 
 
+@pytest.mark.parametrize("forks", [Forks.ADOPT, Forks.RECOVER])
+def test_while_storage_works_on_the_last_state_its_wal_is_not_read_again(tmp_path: Path, forks: Forks) -> None:
+    with past_world(tmp_path, forks=forks) as world:
+        world.archive(2)
+        world.commits((700, "0/02000100", SECOND))
+        world.found.snapshots_at_once = False
+        source = world.source(2 * SECOND)
+        with pytest.raises(Unavailable, match="has worked on"):
+            world.backend.restore.capture(FORK, source)
+        before = len(world.found.requests)
+        assert world.backend.copies.make(FORK, source) is None
+        with pytest.raises(Unavailable, match="has worked on"):
+            world.backend.restore.capture(FORK, source)
+        assert not [path for _, path in world.found.requests[before:] if "/pods" in path]
+
+
 def size_of_fork(world: World) -> str:
     return str(world.found.objects["persistentvolumeclaims", f"{FORKED}-1"]["spec"]["resources"]["requests"]["storage"])
 

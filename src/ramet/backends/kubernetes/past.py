@@ -68,9 +68,9 @@ def base_of_snapshot(place: Place, parent_id: str, snapshot_id: str) -> Base:
 def bring(place: Place, child: Server, source: Source, base: Base, seconds: float) -> str | None:
     """Bring WAL that `capture` reads to where it is read, for a short time; say how far that is, None when it is there.
 
-    Once the Cluster was made, nothing is read.
+    Once the Cluster was made, or a snapshot of the last state was asked for, nothing is read.
     """
-    if source.target is None or place.cluster_of(child.service_id) is not None:
+    if source.target is None or place.cluster_of(child.service_id) is not None or _is_of_last_state(place, child):
         return None
     place.ensure_namespace(child)
     reader = WalReader(place, child, base.facts.timeline)
@@ -85,11 +85,13 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     """Have the operator make a fork of a base and archived WAL; None: the target is the parent's last state.
 
     Raises Failed when that is not known, because the archive may lack WAL of a stopped parent. What was decided is
-    noted with the Cluster, so that a second call decides the same.
+    noted with the Cluster, or the snapshot of that state is there, so that a second call decides the same.
     """
     cluster = place.cluster_of(child.service_id)
     if cluster is not None and (found := noted(cluster)) is not None:
         return _captured(found) if BY_JOB in found else None
+    if _is_of_last_state(place, child):
+        return None
     target, point = source.target, None
     if target is not None:
         point = _point(place, child, source, base, target)
@@ -104,6 +106,11 @@ def capture(place: Place, child: Server, source: Source, base: Base) -> Capture 
     parent_id, size = source.parent.service_id, _volume_size(place, base)
     place.apply(child, Phase.CLOSED, first=True, recovery=recovery, parent_id=parent_id, volume_size=size)
     return _captured(facts)
+
+
+def _is_of_last_state(place: Place, child: Server) -> bool:
+    """Tell whether a fork was found to begin with the last state of its parent, of which a snapshot was asked for."""
+    return place.api.get(VolumeSnapshot, names.seed_name(child.service_id)) is not None
 
 
 def _volume_size(place: Place, base: Base) -> str:
