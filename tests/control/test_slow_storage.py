@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
-from ramet.backends.interface.values import Server, Source
+from ramet.backends.interface.values import Server, SnapshotFacts, Source
 from ramet.control import restore
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, stop_service
@@ -17,6 +18,7 @@ from ramet.model.replica_set import replica_status
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus, ReplicaSetStatus, Status
 from ramet.operations.transitions import MAX_ATTEMPTS
+from ramet.procedures.postponed import next_snapshot_at
 from ramet.store import operations, services, snapshots
 from ramet.store.tables import operation
 from tests.control.replica_sets import create
@@ -78,6 +80,31 @@ def test_storage_is_not_asked_all_the_time_whether_a_snapshot_is_stored(
     fork_service(world.plane, world.project.id, parent.id, ForkRequest(ForkStrategy.NOW))
     world.worker.run_until_idle(horizon_seconds=1.0, limit_seconds=1.0)
     assert len(asked) == 1
+
+
+def test_the_time_in_which_storage_worked_on_a_snapshot_counts_as_its_cost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, cut_at = world.create(), datetime.now(UTC)
+    take = world.backend.restore.take_snapshot
+
+    def cut_before(*args: Any, **options: Any) -> SnapshotFacts | None:
+        facts = take(*args, **options)
+        return None if facts is None else replace(facts, taken_at=cut_at)
+
+    monkeypatch.setattr(world.backend.restore, "take_snapshot", _working(cut_before, 1))
+    taken = restore.take_snapshot(world.plane, world.project.id, service.id, None)
+    world.worker.run_until_idle()
+    with world.store.write() as tx:
+        begun = {"step_started_at": operation.c.step_started_at - 600, "run_at": 0.0}
+        tx.execute(operation.update().where(operation.c.id == taken.id).values(begun))
+    cut_at -= timedelta(seconds=500)
+    world.worker.run_until_idle()
+    with world.store.read() as tx:
+        known = {one.id: one for one in snapshots.list_snapshots(tx, service.id)}
+        next_at = next_snapshot_at(tx, known[taken.id])
+    assert next_at is not None
+    assert next_at - cut_at >= timedelta(seconds=20 * 500)
 
 
 @pytest.mark.parametrize("change", [stop_service, delete_service])

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.errors import Failed, Unavailable
 from ramet.model.archive import awaits_archive
+from ramet.model.cadence import USUAL_SECONDS
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.service import is_falling_asleep
@@ -55,7 +56,16 @@ class TakeSnapshot(Steps):
         if isinstance(taken, Wait):
             self._give_way(work)
             return taken
+        begun = min(begun, self.tools.stopwatch() - self._stored_seconds(work, taken))
         return Next("retire", self._timed(work, begun), lambda tx: snapshots.insert_snapshot(tx, taken))
+
+    def _stored_seconds(self, work: Work[SnapshotState], taken: Snapshot) -> float:
+        """Return how long storage has worked on a snapshot, perhaps during earlier calls; 0 if not longer than usual.
+
+        The clock of the server, which says when it was taken, may differ: it was not before the step began.
+        """
+        seconds = (self.tools.clock() - max(taken.taken_at, work.step_started_at)).total_seconds()
+        return seconds if seconds > USUAL_SECONDS else 0.0
 
     def _give_way(self, work: Work[SnapshotState]) -> None:
         """Raise Failed when what works on the service waits for this, and so nothing starts the server again.
