@@ -10,15 +10,20 @@ import pytest
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.values import Server, SnapshotFacts, Source
 from ramet.control import restore
+from ramet.control.duties.drills import submit_due_drill
 from ramet.control.requests import ForkRequest
-from ramet.control.services import delete_service, stop_service
+from ramet.control.services import delete_service, get_service, start_service, stop_service
 from ramet.errors import Unavailable
+from ramet.ids import new_id
 from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import replica_status
 from ramet.model.service import status_of
 from ramet.model.status import OperationStatus, ReplicaSetStatus, Status
 from ramet.operations.transitions import MAX_ATTEMPTS
 from ramet.procedures.postponed import next_snapshot_at
+from ramet.procedures.spec import submit
+from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
 from ramet.store.tables import operation
 from tests.control.replica_sets import create
@@ -105,6 +110,34 @@ def test_the_time_in_which_storage_worked_on_a_snapshot_counts_as_its_cost(
         next_at = next_snapshot_at(tx, known[taken.id])
     assert next_at is not None
     assert next_at - cut_at >= timedelta(seconds=20 * 500)
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_a_drill_waits_for_storage_until_another_operation_wants_the_service(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_wanted: bool
+) -> None:
+    service = world.create()
+    if is_wanted:
+        stop_service(world.plane, world.project.id, service.id)
+        world.worker.run_until_idle()
+        with world.store.write() as tx:
+            drill_id = submit(tx, ProcedureName.DRILL, service.id, DrillState(drill_id=new_id()))
+    else:
+        submit_due_drill(world.plane, timedelta(0))
+    capture = world.backend.restore.capture
+    monkeypatch.setattr(world.backend.restore, "capture", _working(capture, MAX_ATTEMPTS + 1))
+    world.worker.run_until_idle()
+    if is_wanted:
+        start_service(world.plane, world.project.id, service.id)
+        with world.store.write() as tx:
+            tx.execute(operation.update().where(operation.c.id == drill_id).values(run_at=0.0))
+        world.worker.run_until_idle()
+    Patient(world.store, world.procedures).run_until_idle()
+    after = get_service(world.plane, world.project.id, service.id)
+    assert (status_of(after), after.drill_failure) == (Status.READY, None)
+    assert (after.last_verified_at is None) == is_wanted
+    with world.store.read() as tx:
+        assert services.holders(tx, service.id) == []
 
 
 @pytest.mark.parametrize("change", [stop_service, delete_service])

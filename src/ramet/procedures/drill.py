@@ -9,8 +9,8 @@ check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
 
-* Where the recovery needs the service, it is released by `recover`, or, where that gives way to another operation, by
-`drop`, which ends the drill then.
+* Where the recovery needs the service, it is released by `recover`. Where that, or a `capture` that waits for storage,
+gives way to another operation, `drop` releases it and ends the drill.
 
 A drill does not begin while other work is under way, or while the host has no room for one more server. Every other
 drill of a service in the off-host archive takes its data from there: `capture` downloads it, no file of the service is
@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
@@ -41,6 +42,7 @@ from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_archived
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
+    STORED_SECONDS,
     Steps,
     boot,
     recover,
@@ -109,7 +111,12 @@ class Drill(Steps):
             archived = capture_archived(self.tools, work.state, work.subject, self._server(work))
             return archived if isinstance(archived, Wait) else Next("recover", replace(work.state, capture=archived))
         source = source_of(self.tools.service(work.subject), work.state.base_id, work.state.target)
-        captured = self.tools.backend.restore.capture(self._server(work), source)
+        try:
+            captured = self.tools.backend.restore.capture(self._server(work), source)
+        except Unavailable as error:
+            if error.code != SNAPSHOT_UNDER_WAY:
+                raise
+            return self._given_way(work) or Wait(STORED_SECONDS, str(error))
         if captured is None:
             return Wait(0.2, "the service's server is not serving")
         return Next(
@@ -118,10 +125,14 @@ class Drill(Steps):
 
     def recover(self, work: Work[DrillState]) -> Outcome:
         """Continue the recovery, or give it up for what wants to begin with the service that it holds."""
-        if work.state.captured().needs_parent and self.tools.service(work.subject).activity is not None:
-            _log.info("the restore drill of service %s gives way to another operation", work.subject)
-            return Next("drop", replace(work.state, gives_way=True), durable=True)
-        return recover(self.tools, work, self._server(work))
+        given_way = self._given_way(work) if work.state.captured().needs_parent else None
+        return given_way or recover(self.tools, work, self._server(work))
+
+    def _given_way(self, work: Work[DrillState]) -> Next | None:
+        if self.tools.service(work.subject).activity is None:
+            return None
+        _log.info("the restore drill of service %s gives way to another operation", work.subject)
+        return Next("drop", replace(work.state, gives_way=True), durable=True)
 
     def boot(self, work: Work[DrillState]) -> Outcome:
         return boot(self.tools, work, self._server(work), first=True) or Next("check")
