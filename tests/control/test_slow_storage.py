@@ -112,6 +112,19 @@ def test_the_time_in_which_storage_worked_on_a_snapshot_counts_as_its_cost(
     assert next_at - cut_at >= timedelta(seconds=20 * 500)
 
 
+def test_a_snapshot_that_only_storage_works_on_holds_up_no_drill(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.restore, "take_snapshot", _working(lambda: None, 1))
+        restore.take_snapshot(world.plane, world.project.id, service.id, None)
+        world.worker.run_until_idle()
+    with world.store.write() as tx:
+        tx.execute(operation.update().values(run_at=operation.c.run_at + 1000))
+    submit_due_drill(world.plane, timedelta(0))
+    world.worker.run_until_idle()
+    assert get_service(world.plane, world.project.id, service.id).last_verified_at is not None
+
+
 @pytest.mark.parametrize("is_wanted", [False, True])
 def test_a_drill_waits_for_storage_until_another_operation_wants_the_service(
     world: World, monkeypatch: pytest.MonkeyPatch, *, is_wanted: bool

@@ -17,12 +17,13 @@ from ramet import acting
 from ramet.acting import Actor
 from ramet.ids import new_id
 from ramet.model.operation_record import Event
+from ramet.model.procedures import ProcedureName
 from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
 from ramet.store.due import DUE_SINCE, NOW, STEPPED_BACK, UNDER_WAY, Known
 from ramet.store.journal import Ended, Submitted, journal_of
 from ramet.store.rows import columns_of, values_of
-from ramet.store.tables import operation, operation_event, replica_set, service
+from ramet.store.tables import hold, operation, operation_event, replica_set, service
 from ramet.telemetry import TRACE_KEY, trace_parent
 
 CHANNEL = "ramet_operation"
@@ -218,8 +219,12 @@ def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_
 
 
 def is_busy(tx: sa.Connection, procedures: Collection[str] | None = None) -> bool:
-    """Tell whether any operation, or any of these procedures, runs or is being undone."""
-    query = sa.select(operation.c.id).where(UNDER_WAY)
+    """Tell whether any operation, or any of these procedures, runs or is being undone.
+
+    A snapshot that holds no service any more does not count: it waits for storage, perhaps for hours.
+    """
+    holds = operation.c.id.in_(sa.select(hold.c.operation_id))
+    query = sa.select(operation.c.id).where(UNDER_WAY, holds | (operation.c.procedure != ProcedureName.SNAPSHOT))
     if procedures is not None:
         query = query.where(operation.c.procedure.in_(procedures))
     return tx.execute(query.limit(1)).one_or_none() is not None
