@@ -117,6 +117,17 @@ def test_where_no_wal_is_kept_nothing_is_drilled_or_overdue(world: World) -> Non
     assert drill(world, service).last_verified_at is not None
 
 
+def test_where_no_wal_is_kept_a_paused_service_loses_its_old_warning(world: World) -> None:
+    service = world.create()
+    services.stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    world.backend.archive.has_all_wal = True
+    with world.store.write() as tx:
+        update_service(tx, service.id, drill_failure="of an earlier release")
+    record_overdue_drills(world.plane)
+    assert restore_warning(look(world, service)) is None
+
+
 def test_damage_is_reported_in_metadata_and_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     world.backend.volumes[service.id].damage = "heap table ledger, block 7: bad"

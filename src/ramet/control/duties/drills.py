@@ -39,18 +39,18 @@ def submit_due_drill(plane: Plane, every: timedelta = EVERY) -> None:
 def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
     """Record which services were not verified for twice as long as `every`."""
     with plane.store.read() as tx:
-        known = [service for service in services.claimed_services(tx) if shown_status(service) is Status.READY]
+        known = services.claimed_services(tx)
     for service in known:
         with _faults.contained(service.id):
-            _record_overdue_archive(plane, service, every)
-            _record_overdue(plane, service, every)
+            if not _rolls_forward(plane):
+                _lift_failure(plane, service)
+            if shown_status(service) is Status.READY:
+                _record_overdue_archive(plane, service, every)
+                _record_overdue(plane, service, every)
 
 
 def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
-    if not _rolls_forward(plane):
-        _lift_failure(plane, service)
-        return
-    if service.drill_failure is not None:
+    if service.drill_failure is not None or not _rolls_forward(plane):
         return
     verified_at = service.last_verified_at or service.ready_at or service.created_at
     since = _overdue_since(plane, service, verified_at, 2 * every, _NEW_DATA)
