@@ -57,6 +57,15 @@ def test_the_wal_level_is_set_and_the_slots_are_shown(terminal: Terminal, world:
     assert terminal.ramet("service", "create", "x", "--from", "postgresql://x", "--wal-level", "logical").code == 3
 
 
+def test_a_paused_service_without_listed_slots_is_not_said_to_have_none(terminal: Terminal) -> None:
+    terminal.made("service", "create", "published")
+    assert "has no replication slots" in terminal.ramet("service", "replication", "published").err
+    terminal.made("service", "stop", "published")
+    said = terminal.ramet("service", "replication", "published").err
+    assert "may not be shown until it is resumed" in said
+    assert "has no replication slots" not in said
+
+
 def test_resizing_a_paused_service_waits_until_it_is_ready(terminal: Terminal) -> None:
     terminal.made("service", "create", "resting")
     terminal.made("service", "stop", "resting")

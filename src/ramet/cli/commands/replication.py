@@ -10,9 +10,11 @@ from ramet.cli.ui.output import print_result, print_rows, say
 from ramet.cli.ui.service_views import print_service
 from ramet.cli.ui.waiting import Waiting, outcome_options
 from ramet.client import Client
+from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel
 
 _MIB = 1024**2
+_NO_SLOTS = "It has no replication slots."
 _COLUMNS = ("slot", "database", "plugin", "active", "wal status", "retains")
 
 
@@ -50,7 +52,8 @@ def show_replication(client: Client, service: Service, output: str) -> None:
 def _print(service: Service, found: Replication) -> None:
     say(f"wal_level of {service.name} is {found.wal_level}.")
     if not found.slots:
-        say("It has no replication slots.")
+        is_paused = service.status is Status.PAUSED
+        say("Its replication slots may not be shown until it is resumed." if is_paused else _NO_SLOTS)
         return
     print_rows(_COLUMNS, [_row(found, number) for number in range(len(found.slots))])
     if found.slot_limit_bytes is not None:
