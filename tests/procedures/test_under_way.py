@@ -68,6 +68,21 @@ def test_a_resize_that_takes_longer_than_its_attempts_succeeds(world: World) -> 
     assert (status_of(after), after.size, servers.left) == (Status.READY, Size(1000, 4), 0)
 
 
+@pytest.mark.parametrize("code", ["NO_ROOM", "VOLUME_LOST"])
+def test_what_an_undo_could_not_give_back_is_logged_unless_the_volume_is_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: str
+) -> None:
+    def resize(server: Server) -> bool:
+        raise Failed(code, "It is refused")
+
+    service = world.create()
+    monkeypatch.setattr(world.backend.servers, "resize", resize)
+    resize_service(world.plane, world.project.id, service.id, "1000", "4")
+    world.worker.run_until_idle()
+    assert get_service(world.plane, world.project.id, service.id).size == service.size
+    assert ("does not get back what it had before: It is refused" in caplog.text) is (code == "NO_ROOM")
+
+
 def test_a_server_that_serves_gets_its_size_back_when_a_resize_fails(world: World) -> None:
     servers = world.backend.servers = SlowServers(world.backend)
     service = world.create()

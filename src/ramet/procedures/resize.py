@@ -21,13 +21,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.backends.interface.servers import RESIZE_UNDER_WAY
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.size import Size
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import await_settled, finish, waits_while
+from ramet.procedures.servers import await_settled, ends_though_failed, finish, waits_while
 from ramet.procedures.state import ResizeState, Restartable, StoredSize
 from ramet.store import services
 
@@ -55,9 +55,8 @@ class Resize(Change):
             return
         before = replace(self.tools.server(work), size=Size(*work.state.before))
         try:
-            self.tools.backend.servers.resize(before)
-        except Failed:
-            return  # as of a server whose volume is lost: to try again would not end
+            with ends_though_failed(work):
+                self.tools.backend.servers.resize(before)
         except Unavailable as error:
             if error.code != RESIZE_UNDER_WAY:  # the rest follows by itself
                 raise

@@ -1,7 +1,9 @@
 """What the procedures share: their tools, and steps that several of them take."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import wraps
@@ -44,6 +46,7 @@ FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is lik
 STORED_SECONDS = 2.0  # how often storage is asked whether it has done what it works on
 MOST_KILLS = 5
 _LONGEST_PAUSE_SECONDS = 0.25
+_log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _Step = Callable[[Any, Work[Any]], Outcome]
 
@@ -217,6 +220,16 @@ def start_again(tools: Tools, server: Server) -> None:
     servers.start(server)
     if not servers.await_ready(server, 10 * PATIENCE_SECONDS).ready:
         raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still starting")
+
+
+@contextmanager
+def ends_though_failed(work: Work[Any]) -> Iterator[None]:
+    """Let an undo end where a backend refuses for good what was so before: to try again would not end."""
+    try:
+        yield
+    except Failed as error:
+        if error.code != "VOLUME_LOST":  # the status of the service says that
+            _log.warning("service %s does not get back what it had before: %s", work.subject, error)
 
 
 def stop_unopened(tools: Tools, work: Work[Any], server: Server) -> None:

@@ -7,17 +7,15 @@ follow   standbys that stream WAL, or fewer of them                         as m
 If it fails, the old numbers are recorded again.
 """
 
-from contextlib import suppress
 from dataclasses import replace as with_values
 from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.errors import Failed
 from ramet.model.high_availability import Standbys, with_standbys
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, finish
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, await_settled, ends_though_failed, finish
 from ramet.procedures.state import StandbysState
 from ramet.store import services
 
@@ -36,7 +34,7 @@ class SetHa(Steps):
 
     def undo_follow(self, work: Work[StandbysState]) -> None:
         server = with_values(self.tools.server(work), standbys=work.state.before)
-        with suppress(Failed):  # as of a service whose volume is lost: to try again would not end
+        with ends_though_failed(work):
             self.tools.backend.replicas.set_standbys(server, 0)
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
