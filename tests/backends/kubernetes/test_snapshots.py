@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.interface.values import Source
-from ramet.backends.kubernetes import snapshots, waking
+from ramet.backends.kubernetes import snapshots, stopped, waking
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import Metadata, Volume
 from ramet.backends.kubernetes.site import Forks
@@ -96,6 +96,26 @@ def test_a_snapshot_of_a_paused_server_ends_where_the_next_record_will_begin(wor
         world.backend.restore.take_snapshot(SHARED, "snapshot03", paused=True)
     assert (failed.value.code, "in production" in failed.value.details) == ("NOT_CLEANLY_STOPPED", True)
     assert not [name for kind, name in world.found.objects if kind == "pods" and "-volume-" in name]
+
+
+@pytest.mark.parametrize("was_paused", [False, True])
+def test_a_snapshot_of_a_stopped_server_is_not_taken_again_because_its_control_file_is_read_late(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, was_paused: bool
+) -> None:
+    def late(*given: object) -> None:
+        raise Unavailable("POD_STARTING", "The pod that reads it starts")
+
+    _positions(monkeypatch, *[(1, "0/2000200", "2026-01-01T00:00:01.000000Z")] * 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(stopped, "read_control", late)
+        patched.setattr(snapshots, "note", late)
+        with pytest.raises(Unavailable):
+            world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=was_paused)
+    facts = world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
+    assert facts is not None
+    assert facts.end_lsn == "0/30000A0"
+    removed = [path for verb, path in world.found.requests if verb == "DELETE" and path.endswith("-snapshot02")]
+    assert bool(removed) is not was_paused, "one of a running server does not have what that wrote until its stop"
 
 
 @pytest.mark.parametrize("goes_down", ["before it is cut", "while it is cut"])

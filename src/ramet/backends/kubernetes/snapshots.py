@@ -48,8 +48,8 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     None: the server should serve, and does not, so that nobody can tell where its WAL ends.
 
     Storage may work on a snapshot for minutes after it was cut, and what is committed then is not in it. The WAL that
-    it needs begins where the server was before. One that was cut while nobody looked is taken again, and one of a
-    server that is the primary no more.
+    it needs begins where the server was before. One of a running server that was cut while nobody looked is taken
+    again, and one of a server that is the primary no more.
     """
     name = names.snapshot_name(server.service_id, snapshot_id)
     found = place.api.get(VolumeSnapshot, name)
@@ -59,7 +59,7 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
     cluster = place.cluster_of(server.service_id)
     if cluster is not None and cluster.is_asleep and not paused:
         return None
-    if found is not None and _is_cut(found.status):
+    if found is not None and _is_cut(found.status) and not (paused and _was_stopped(found)):
         _remove(place, name)
         found = None
     if found is None:
@@ -83,6 +83,11 @@ def take_noted(place: Place, server: Server, snapshot_id: str, *, paused: bool) 
 
 def _is_cut(status: SnapshotStatus) -> bool:
     return status.creation_time is not None or status.ready_to_use is True
+
+
+def _was_stopped(found: VolumeSnapshot) -> bool:
+    """Tell whether a snapshot was asked for of a stopped server: as long as that is held, it is as it was then."""
+    return names.BEGUN_ANNOTATION in found.metadata.annotations and not begun_with(found)
 
 
 def _facts(place: Place, server: Server, cut: VolumeSnapshot, found: dict[str, Any]) -> dict[str, Any]:
