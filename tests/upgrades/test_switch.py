@@ -14,6 +14,7 @@ from ramet.control import replica_sets
 from ramet.control.duties.archive import OffHostArchive
 from ramet.control.duties.health import Health
 from ramet.control.poolers import enable_pooler
+from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import take_snapshot
@@ -97,6 +98,13 @@ def test_the_state_before_has_the_labels_of_the_service_and_expires_with_it(worl
     before = seen(world, str(upgraded(world, preview).previous_service_id))
     assert before.labels == {"pr": "42"}
     assert (before.life_span, preview.life_span is not None) == (preview.life_span, True)
+
+
+def test_the_state_before_of_a_protected_service_does_not_expire(world: World, shop: Service) -> None:
+    kept = world.fork(shop, ForkRequest(ForkStrategy.NOW, life=LifeTerms(ttl_seconds=3600)))
+    set_protection(world.plane, world.project.id, kept.id, protected=True)
+    before = seen(world, str(upgraded(world, kept).previous_service_id))
+    assert (before.life_span, seen(world, kept.id).life_span) == (None, kept.life_span)
 
 
 def test_both_can_be_forked_and_deleted(world: World, shop: Service) -> None:

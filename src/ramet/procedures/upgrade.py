@@ -173,7 +173,8 @@ class Upgrade(Steps):
 
     def set_aside(self, work: Work[UpgradeState]) -> Outcome:
         service, state = self.tools.service(work.subject), work.state
-        span = None if service.life_span is None else service.life_span.as_granted
+        # A protected service does not expire, and neither does what it was: its life span does not count.
+        span = None if service.protected or service.life_span is None else service.life_span.as_granted
         self.tools.backend.upgrades.hand_over(work.subject, state.previous_id)
 
         def record(tx: sa.Connection) -> None:
