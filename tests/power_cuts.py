@@ -12,9 +12,12 @@ from tests.worlds import World
 
 
 class Disk:
-    """What the disk of a world has of its store, from now on. What its volumes have is flushed at once."""
+    """What the disk of a world has of its store, from now on. What its volumes have is flushed at once.
 
-    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    With `has_all` so is each write of the store, as others may flush right after it.
+    """
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, *, has_all: bool = False) -> None:
         self._world = world
         self._path = str(world.store.engine.url.database)
         self._flushed = sqlite3.connect(":memory:")
@@ -25,7 +28,7 @@ class Disk:
         def flushing(*, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
             with write(durable=durable, early=early, patient=patient) as tx:
                 yield tx
-            if durable:
+            if durable or has_all:
                 self._flush()
 
         monkeypatch.setattr(world.store, "write", flushing)

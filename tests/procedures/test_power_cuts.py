@@ -63,12 +63,13 @@ def under_way(world: World, name: str) -> sa.Row[Any]:
 
 # The backend in memory refuses a pooler of servers that are down.
 @pytest.mark.slow
+@pytest.mark.parametrize("has_all", [False, True], ids=["flushed", "all"])
 @pytest.mark.parametrize(("name", "step"), [one for one in STEPS if one[0] not in ("pooler", "replica_pooler")])
 def test_a_power_cut_after_a_steps_effect_comes_to_the_same_end(
-    world: World, monkeypatch: pytest.MonkeyPatch, name: str, step: str
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, step: str, has_all: bool
 ) -> None:
     subject = CASES[name][0](world, world.create().id)
-    disk = Disk(world, monkeypatch)
+    disk = Disk(world, monkeypatch, has_all=has_all)
     cut(world, disk, name, lambda procedure: laws.crashing(procedure, step))
     recover(world)
     assert status(world, subject) == CASES[name][1]

@@ -4,6 +4,8 @@ stop      settle (wait for a restart that it interrupts, and for forks that copy
           stop its replicas, then itself: PAUSED
 start     settle, boot, open: READY; its replicas are started then
 restart   boot, open: a crashed server serves again
+
+A server that is down when it is to be opened is started once more.
 """
 
 from typing import Any
@@ -42,7 +44,11 @@ class Starting(Steps):
         return boot(self.tools, work, self.tools.server(work), clients=True) or Next("open")
 
     def open(self, work: Work[Restartable]) -> Outcome:
-        self.tools.backend.servers.open(self.tools.server(work))
+        server = self.tools.server(work)
+        starting = boot(self.tools, work, server, clients=True)  # the host may have lost its power since it was ready
+        if starting is not None:
+            return starting
+        self.tools.backend.servers.open(server)
         return Done(changes=lambda tx: self.opened(tx, work))
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:

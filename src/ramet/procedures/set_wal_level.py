@@ -24,7 +24,7 @@ from ramet.model.wal_level import WalLevel, with_wal_level
 from ramet.operations.procedure import Next, Outcome, Work
 from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import stop_replicas, submit_restarts
-from ramet.procedures.servers import await_settled, boot, finish
+from ramet.procedures.servers import await_settled, finish
 from ramet.procedures.state import Restartable, WalLevelState
 from ramet.store import services
 
@@ -61,12 +61,8 @@ class SetWalLevel(Change):
             super().undo_boot(work)
 
     def open(self, work: Work[Any]) -> Outcome:
-        starting = boot(self.tools, work, self.tools.server(work), clients=True)  # the host may have lost its power
-        if starting is not None:
-            return starting
-        if not work.state.is_in_force:  # the boot of an earlier release left this to the opening
-            self.tools.backend.replication.permit(self.tools.server(work))
-        return super().open(work)
+        # The boot of an earlier release left what this one permits to the opening.
+        return super().open(work) if work.state.is_in_force else Next("boot")
 
     def opened(self, tx: sa.Connection, work: Work[Restartable]) -> None:
         super().opened(tx, work)
