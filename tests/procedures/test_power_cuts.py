@@ -124,7 +124,8 @@ UNREPEATABLE = [
     ("promote", "promote", "publish"),
     ("set_wal_level", "set_wal_level", "open"),  # clients may have made slots
     ("drill", "drill", "drop"),
-    ("follow_logical", "follow_logical", "analyze"),  # what was fetched is gone
+    ("import", "import", "analyze"),  # what was fetched is gone
+    ("follow_logical", "follow_logical", "analyze"),
 ]
 
 

@@ -56,7 +56,8 @@ class Import(Based):
         loaded = load(server, state.facts, owners=state.owners, timeout_seconds=PATIENCE_SECONDS)
         if loaded.facts is None:
             return Wait(_PAUSE_SECONDS, loaded.progress)
-        return Next(self.after_load, replace(state, report={**state.report, "loaded": loaded.facts}))
+        loaded_state = replace(state, report={**state.report, "loaded": loaded.facts})
+        return Next(self.after_load, loaded_state, durable=True)  # what was fetched is removed afterwards
 
     @repeats_from("boot")
     def analyze(self, work: Work[ImportState]) -> Outcome:

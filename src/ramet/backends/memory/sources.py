@@ -60,6 +60,8 @@ class MemorySources:
         return Progress(None, "begun")
 
     def load(self, server: Server, facts: SourceFacts, *, owners: bool, timeout_seconds: float) -> Progress:
+        if server.service_id not in self.fetched:
+            raise AssertionError("BUG: loaded what was not fetched")
         with self.memory.lock:
             volume, now = self.memory.running(server.service_id), self.memory.clock()
             if volume.is_open:
