@@ -57,17 +57,20 @@ def test_a_copy_streams_with_settings_as_large_as_those_of_its_source(
     assert "known" not in str(spec)
 
 
+@pytest.mark.parametrize(("limit", "slots"), [(100, "100"), (10, "32")])
 def test_a_copy_keeps_the_progress_of_as_many_origins_as_its_source(
-    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch, limit: int, slots: str
 ) -> None:
+    """Also of a source before 18, where the slots limit them; there are not fewer than the operator allows."""
     found, backend = made
     session = SimpleNamespace(
-        execute=lambda _, names: SimpleNamespace(fetchall=lambda: [(name, 100) for name in names[0]])
+        execute=lambda _, names: SimpleNamespace(fetchall=lambda: [(name, limit) for name in names[0]])
     )
     monkeypatch.setattr(followers, "connected", lambda *_: nullcontext((session, "")))
     backend.followers.keep(COPY, backend.sources.seal(Secret("known")))
     eventually(lambda: fetched(backend))
-    assert parameters(found)["max_active_replication_origins"] == "100"
+    assert parameters(found)["max_active_replication_origins"] == str(limit)
+    assert parameters(found)["max_replication_slots"] == slots
 
 
 def test_a_large_source_gets_a_large_volume(made: tuple[FakeCluster, KubernetesBackend]) -> None:

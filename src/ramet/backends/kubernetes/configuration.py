@@ -20,6 +20,8 @@ _REPLICATION_ROLE = "streaming_replica"
 _CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
 _MOST_CONNECTIONS = 500
 _PLAIN = Traits()
+# What the operator sets where nothing else is asked for (CloudNativePG 1.30, pkg/postgres/configuration.go).
+_USUAL = {"max_replication_slots": "32", "max_worker_processes": "32"}
 # Without that the checkpoint of a shutdown removes WAL that is still being sent.
 _COPIED_WAL = "4GB"
 
@@ -84,7 +86,8 @@ def parameters(server: Server, *, first: bool, traits: Traits = _PLAIN) -> dict[
         found["max_logical_replication_workers"] = "0"
         if server.service_type is ServiceType.TIMESERIESDB:
             found["timescaledb.max_background_workers"] = "0"
-    found |= {name: str(max(least, int(found.get(name, 0)))) for name, least in traits.at_least.items()}
+    usual = {**_USUAL, **found}
+    found |= {name: str(max(least, int(usual.get(name, 0)))) for name, least in traits.at_least.items()}
     if traits.admits_copy:
         found["wal_keep_size"] = _COPIED_WAL
     return dict(sorted(found.items()))

@@ -44,6 +44,7 @@ _WAL = f"{names.DATA_DIRECTORY}/pgdata/pg_wal"
 _AT_LEAST = (
     *("max_connections", "max_locks_per_transaction", "max_prepared_transactions"),
     *("max_wal_senders", "max_worker_processes", "max_active_replication_origins"),
+    "max_replication_slots",  # before 18 that is the limit of origins, too
 )
 _OPERATOR = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
 _SETTINGS = "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)"
