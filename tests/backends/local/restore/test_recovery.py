@@ -102,7 +102,8 @@ def test_prepared_transactions_that_do_not_fit_into_a_smaller_fork_are_explained
     ]
     error = explained(messages, _capture(), DIED)
     assert error.code == "RECOVERY_FAILED"
-    assert error.details.startswith("Fork with the size of its parent")
+    assert error.details.startswith("Fork it with the size of its parent")
+    assert "Restores in place and restore drills recover with the smallest size" in error.details
 
 
 def test_other_causes_of_death_are_left_as_they_are() -> None:

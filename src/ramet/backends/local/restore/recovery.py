@@ -219,7 +219,8 @@ def explained(messages: Sequence[str], capture: Capture, failure: Failed) -> Fai
         return Failed(
             "RECOVERY_FAILED",
             "The parent's prepared transactions have more locks than a service of this size can have",
-            "Fork with the size of its parent, or end its prepared transactions before.",
+            "Fork it with the size of its parent. Restores in place and restore drills recover with the smallest size,"
+            " so they need a time at which its prepared transactions had ended.",
         )
     if not any(_TOO_SHORT.search(message) for message in messages):
         return failure
