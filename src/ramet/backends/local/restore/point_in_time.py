@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from ramet.backends.interface.values import Capture
 from ramet.backends.local.host import files
@@ -29,9 +30,15 @@ from ramet.backends.local.restore.standby_copy import (
     recovered_on,
     to_the_end,
 )
+from ramet.backends.local.server.configuration import USUAL_PREPARED
 from ramet.backends.local.sql.commit_beyond import commit_beyond
 from ramet.backends.local.volumes.driver import Driver, Exclusions
-from ramet.backends.local.wal.control_file import ControlData, read_control_data, read_standby_end
+from ramet.backends.local.wal.control_file import (
+    ControlData,
+    read_control_data,
+    read_max_prepared_transactions,
+    read_standby_end,
+)
 from ramet.backends.local.wal.digests import recorded_files
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_before, segments_between, segments_in
@@ -41,6 +48,8 @@ from ramet.model.timestamps import rfc3339
 
 # Set in a capture's facts: the last WAL record to replay; None: the end of the base backup.
 RECOVER_TO_LSN = "recover_to_lsn"
+# Set in a capture's facts: the parent's max_prepared_transactions where that was raised after the base backup.
+MOST_PREPARED = "most_prepared"
 _SECOND = timedelta(seconds=1)
 _WITHOUT_WAL = Exclusions(emptied=frozenset((WAL_DIRECTORY,)))
 
@@ -179,6 +188,7 @@ class RollForward:
             return self._copy_base(data, end)
         segments = self._place(data, end, source, clock)
         facts = {**facts_of(base), "segments": segments, "seconds": clock.laps, "cut": cut.facts()}
+        facts |= raised_limit(self.parent.data, data)
         if self.is_standby:
             facts |= recovered_on(data)
         if cut.first_excluded is None:
@@ -192,7 +202,8 @@ class RollForward:
         if not self.paused and not self.down:
             end_exactly(data, base.facts.timeline, end.read_until)
         ending = to_the_end(end.read_until) | {"cut": end.cut.facts()}
-        return Capture(None, {**facts, "segments": segments, **ending, **recovered_on(data)})
+        facts |= {"segments": segments, **ending, **recovered_on(data)}
+        return Capture(None, facts | raised_limit(self.parent.data, data))
 
     def _place(self, data: Path, end: RecoveryEnd, source: WalSource, clock: Stopwatch) -> list[str]:
         """Put the base backup and the WAL to replay into the new tree; return the names of the segments."""
@@ -261,6 +272,15 @@ class RollForward:
             f"Service {self.parent.service_id} cannot be restored to {rfc3339(self.target)}: {broken.message}",
             nearest,
         )
+
+
+def raised_limit(parent: Path, data: Path) -> dict[str, Any]:
+    """Return the parent's limit of prepared transactions for recovery, where that was raised after the base backup.
+
+    The control file of the data gets it only by recovery, which must have room for all that were prepared since.
+    """
+    raised = read_max_prepared_transactions(parent)
+    return {MOST_PREPARED: raised} if raised > max(USUAL_PREPARED, read_max_prepared_transactions(data)) else {}
 
 
 def _needed_until(end: RecoveryEnd) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress
-from ramet.backends.local.restore.point_in_time import RECOVER_TO_LSN
+from ramet.backends.local.restore.point_in_time import MOST_PREPARED, RECOVER_TO_LSN
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, TO_THE_END
+from ramet.backends.local.server.configuration import MAX_PREPARED
 from ramet.backends.local.wal.control_file import ControlData
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, ended_at
 from ramet.backends.local.wal.segment import segment_at
@@ -118,6 +119,8 @@ def recovery_settings(capture: Capture) -> Mapping[str, str]:
     """
     timeline = capture.facts.get(RECOVERED_ON, "current")
     archive_recovery = {"restore_command": "false", "recovery_target_timeline": str(timeline)}
+    if MOST_PREPARED in capture.facts:
+        archive_recovery[MAX_PREPARED] = str(capture.facts[MOST_PREPARED])
     if capture.recover_to is None:
         return archive_recovery if {TO_THE_END, _LEAVES} & capture.facts.keys() else {}
     lsn = _recover_to_lsn(capture)

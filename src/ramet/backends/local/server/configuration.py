@@ -29,7 +29,7 @@ _TIMESCALEDB_JOBS = 16
 # The number of databases is rounded up, so that few new databases require a restart.
 _DATABASES_AT_ONCE = 16
 _MOST_DATABASES = 64
-MAX_PREPARED, _USUAL_PREPARED = "max_prepared_transactions", 100
+MAX_PREPARED, USUAL_PREPARED = "max_prepared_transactions", 100
 _ORIGINS_SINCE = 18  # has a limit of their own
 _DEV_SHARED_BUFFERS_MB = 256
 _SHARED_SIZE_BUFFERS_MB = 32
@@ -174,7 +174,7 @@ def _size(server: Server, features: Features) -> dict[str, str]:
         # For one process: no session can fill the storage by a sort. Only a superuser may raise it.
         "temp_file_limit": f"{features.temp_file_mbs}MB",
         # The same for every size: a fork with a lower limit than its parent has prepared transactions would not start.
-        MAX_PREPARED: str(max(_USUAL_PREPARED, features.at_least.get(MAX_PREPARED, 0))),
+        MAX_PREPARED: str(max(USUAL_PREPARED, features.at_least.get(MAX_PREPARED, 0))),
         "huge_pages": "off",
         "jit": "off" if _is_small(server) else "on",
         **_io(server),
