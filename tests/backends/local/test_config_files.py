@@ -7,7 +7,9 @@ import pytest
 
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.server import config_files
 from ramet.backends.local.server.config_files import ConfigFiles
+from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from ramet.model.service_type import ServiceType
 from tests.backends.local import hosts
@@ -32,3 +34,18 @@ def test_a_server_that_needs_timescaledb_does_not_start_without_it() -> None:
         with pytest.raises(Failed) as failed:
             hosts.boot(instances, server)
         assert 'could not access file "timescaledb"' in failed.value.details
+
+
+def test_the_replication_origins_of_a_server_are_counted_by_its_file() -> None:
+    with hosts.make_servers() as instances:
+        server = hosts.new_server(instances)
+        hosts.boot(instances, server)
+        paths = instances.paths(server.service_id)
+        counts = [config_files._count_origins(paths)]
+        with connections.connect(paths) as connection:
+            connection.execute("SELECT pg_replication_origin_create('o' || n) FROM generate_series(1, 5) n")
+            connection.execute("SELECT pg_replication_origin_advance('o' || n, '0/1') FROM generate_series(1, 5) n")
+            connection.execute("CHECKPOINT")
+        counts.append(config_files._count_origins(paths))
+        instances.restart(server)
+    assert counts == [0, 5]

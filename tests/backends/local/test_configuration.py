@@ -19,6 +19,7 @@ from ramet.model.environment import Environment
 from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
 from ramet.model.size import Size
+from tests.backends.kubernetes.servers import UPSTREAM
 
 GOLDEN = Path(__file__).parent / "golden"
 PATHS = ServicePaths(Path("/pool/services/abcdefghij"), Path("/run/ramet/01234567/abcdefghij"))
@@ -129,3 +130,11 @@ def test_a_replica_accepts_what_its_primary_may_have_at_any_size() -> None:
 def settings_of(conf: str) -> dict[str, str]:
     pairs = (line.split(" = ", 1) for line in conf.splitlines() if " = " in line)
     return {name: value.strip("'") for name, value in pairs}
+
+
+@pytest.mark.parametrize(("major", "name"), [(17, "max_replication_slots"), (18, "max_active_replication_origins")])
+def test_only_what_has_or_may_get_many_replication_origins_allows_more_of_them(major: int, name: str) -> None:
+    server = replace(SHARED, pg_major=major)
+    few, many = (settings_of(postgresql_conf(server, PATHS, replace(TLS, origins=n), Phase.OPEN)) for n in (4, 5))
+    standby = settings_of(postgresql_conf(replace(server, upstream=UPSTREAM), PATHS, TLS, Phase.OPEN))
+    assert [conf.get(name, "10") for conf in (few, many, standby)] == ["10", "100", "100"]

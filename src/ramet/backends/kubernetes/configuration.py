@@ -21,7 +21,7 @@ _CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
 _MOST_CONNECTIONS = 500
 _PLAIN = Traits()
 # What the operator sets where nothing else is asked for (CloudNativePG 1.30, pkg/postgres/configuration.go).
-_USUAL = {"max_replication_slots": "32", "max_worker_processes": "32"}
+_USUAL = {"max_replication_slots": "32"}
 # Without that the checkpoint of a shutdown removes WAL that is still being sent.
 _COPIED_WAL = "4GB"
 

@@ -16,6 +16,7 @@ from ramet.backends.local.host.children import spawn
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process.identity import processes_in, work_done
 from ramet.backends.local.process.signals import handle_of, has_ended
+from ramet.backends.local.server.configuration import for_origins
 from ramet.backends.local.wal.control_file import ControlData, read_control_data
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
@@ -103,7 +104,7 @@ class SingleUser:
 
     def _start(self, settings: Mapping[str, str], query: str) -> int:
         (self.data / _LOCK_FILE).unlink(missing_ok=True)  # of a killed process: none runs here
-        wanted = {"config_file": str(self.config_file), **_QUIET, **settings}
+        wanted = {"config_file": str(self.config_file), **_QUIET, **for_origins(self.installation.major), **settings}
         command = [self.installation.program("postgres"), "--single", "-D", str(self.data)]
         command += [part for name, value in wanted.items() for part in ("-c", f"{name}={value}")]
         # After a kill during shutdown PostgreSQL does not log again where recovery ended, so the log is kept.

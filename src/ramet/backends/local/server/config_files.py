@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
+from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_private_parents
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import postgres
@@ -115,6 +116,7 @@ class ConfigFiles:
             read_only_module=found,
             databases=_count_databases(paths),
             at_least=self._at_least(server, paths),
+            origins=_count_origins(paths),
             superusers=superusers,
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
@@ -138,3 +140,14 @@ def _count_databases(paths: ServicePaths) -> int:
     """Return the number of databases of a server by its files; 0 before initdb."""
     base = paths.data / "base"
     return sum(1 for entry in base.iterdir() if entry.name.isdigit()) if base.is_dir() else 0
+
+
+def _count_origins(paths: ServicePaths) -> int:
+    """Return the number of replication origins whose progress a server has, by its file.
+
+    ReplicationStateOnDisk takes 16 bytes of it for each, a magic number and a checksum 8 (PostgreSQL 15 to 18).
+    """
+    try:
+        return max(0, (paths.data / "pg_logical" / "replorigin_checkpoint").stat().st_size - 8) // 16
+    except GONE:
+        return 0

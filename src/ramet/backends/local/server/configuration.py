@@ -31,6 +31,7 @@ _DATABASES_AT_ONCE = 16
 _MOST_DATABASES = 64
 MAX_PREPARED, USUAL_PREPARED = "max_prepared_transactions", 100
 _ORIGINS_SINCE = 18  # has a limit of their own
+_FEW_ORIGINS = 4  # the usual limit is 10 or more; after a crash WAL may have the progress of others, too
 _DEV_SHARED_BUFFERS_MB = 256
 _SHARED_SIZE_BUFFERS_MB = 32
 _SMALL_CPU_MILLIS = 2000
@@ -53,7 +54,8 @@ class Features:
     """The capabilities of the installation and the host that the configuration depends on.
 
     `at_least` are the settings that a standby must not have lower than its source. That of prepared transactions stays
-    after its promotion and in forks: all that were prepared are there at each start. `superusers` are the source's, as
+    after its promotion and in forks: all that were prepared are there at each start. So is the progress of as many
+    replication `origins`. `superusers` are the source's, as
     long as its copy has them: the platform logs in as the first one, and no client as any of them.
     """
 
@@ -65,6 +67,7 @@ class Features:
     read_only_module: Path | None = None
     slot_wal_mbs: int = DEFAULT_SLOT_WAL_MBS
     at_least: Mapping[str, int] = field(default_factory=dict)
+    origins: int = 0
     superusers: Sequence[str] = ()
     source_archives: Path | None = None
     explains: bool = True
@@ -258,7 +261,7 @@ def _wal(server: Server, paths: ServicePaths, features: Features) -> dict[str, s
         "min_wal_size": "80MB",
         "max_wal_size": f"{_max_wal_gbs(server)}GB",
         "checkpoint_timeout": "5min",
-        **_replication(server),
+        **_replication(server, features),
         # A slot that retains more loses its WAL, so a slot without a reader cannot fill the storage.
         "max_slot_wal_keep_size": f"{features.slot_wal_mbs}MB",
         "track_commit_timestamp": "on",
@@ -278,15 +281,25 @@ def _wal_buffers(server: Server) -> dict[str, str]:
     return {"wal_buffers": "512kB"} if server.size.memory_gbs is None else {}
 
 
-def _replication(server: Server) -> dict[str, str]:
+def _replication(server: Server, features: Features) -> dict[str, str]:
     """Return how many servers may read the WAL: up to four replicas, and with logical replication subscribers.
 
-    A replica must allow as many senders as its primary (PostgreSQL 18 docs, 26.4.3). Before 18 the limit of slots is
-    that of replication origins, too, whose progress a copy of a source brings, and WAL of that.
+    A replica must allow as many senders as its primary (PostgreSQL 18 docs, 26.4.3).
     """
-    most = "20" if server.primary is not None or server.wal_level is WalLevel.LOGICAL else "10"
-    of_origins = "max_active_replication_origins" if server.pg_major >= _ORIGINS_SINCE else "max_replication_slots"
-    return {"max_wal_senders": most, "max_replication_slots": most, of_origins: str(MOST_ORIGINS)}
+    most = 20 if server.primary is not None or server.wal_level is WalLevel.LOGICAL else 10
+    found = {"max_wal_senders": str(most), "max_replication_slots": str(most)}
+    if server.upstream is not None or features.origins > _FEW_ORIGINS:
+        found |= for_origins(server.pg_major)
+    return found
+
+
+def for_origins(major: int) -> dict[str, str]:
+    """Return the setting with which a server keeps the progress of MOST_ORIGINS replication origins.
+
+    It does not start with that of more, and ends when WAL has that of one more. Before 18 the limit is that of slots.
+    """
+    name = "max_active_replication_origins" if major >= _ORIGINS_SINCE else "max_replication_slots"
+    return {name: str(MOST_ORIGINS)}
 
 
 def _max_wal_gbs(server: Server) -> int:
