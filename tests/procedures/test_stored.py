@@ -109,6 +109,8 @@ def world(tmp_path: Path, case: Case, empty_store: Path) -> Iterator[World]:
     backend.volumes = {service_id: volume_of(kept) for service_id, kept in case["volumes"].items()}
     for service_id, kept in case.get("archive", {}).items():
         fill_archive(backend, service_id, kept)
+    if operation_of(case)["step"] != "fetch":
+        backend.sources.fetched.add(case["subject"])
     made = make_world(tmp_path, backend)
     with closing(made.store):
         yield made

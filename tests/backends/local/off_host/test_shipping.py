@@ -85,25 +85,6 @@ def test_wal_that_was_lost_before_a_service_left_its_timeline_is_a_hole(
     assert progress.holes == ((Hole(Segment(2, 5).name, following.name, AT),) if is_lost else ())
 
 
-@pytest.mark.parametrize(
-    ("following", "is_lost"), [(Segment(2, 50), False), (Segment(2, 51), True), (Segment(2, 102), True)]
-)
-def test_wal_that_was_lost_after_a_return_to_an_earlier_lsn_is_a_hole(
-    tmp_path: Path, following: Segment, is_lost: bool
-) -> None:
-    paths = ServicePaths(tmp_path / "service", tmp_path / "sockets")
-    paths.archive.mkdir(parents=True)
-    (tmp_path / "nas").mkdir()
-    begins_at = shown_lsn(50 * SEGMENT_BYTES + 1000)
-    (paths.archive / "00000002.history").write_text(f"1\t{begins_at}\tno recovery target specified\n")
-    with (paths.archive / following.name).open("wb") as file:
-        file.truncate(SEGMENT_BYTES)
-    write_progress(paths, WalProgress(segment=Segment(1, 100).name, archived_until=AT))
-    progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
-    assert progress.segment == following.name
-    assert progress.holes == ((Hole(Segment(2, 50).name, following.name, AT),) if is_lost else ())
-
-
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])
 def test_the_segment_of_what_has_waited_is_closed(seconds: int, wants: bool) -> None:
     waiting = [Seen(AT, 1000, "700:700:"), Seen(AT + timedelta(seconds=seconds), 2000, "701:701:")]

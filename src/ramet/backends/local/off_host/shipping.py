@@ -16,15 +16,8 @@ from ramet.backends.local.off_host.digests import record_digest
 from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
-from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY, ended_at
-from ramet.backends.local.wal.segment import (
-    SEGMENT_BYTES,
-    Segment,
-    end_of_records,
-    segment_at,
-    segment_named,
-    segments_in,
-)
+from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_named, segments_in
 from ramet.errors import Unavailable
 from ramet.model.snapshot import lsn_number
 
@@ -133,7 +126,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
         progress = replace(progress, other_files=(*progress.other_files, name))
         write_progress(paths, progress)
     for segment in _unsent(paths, progress):
-        missing = _missing_before(paths, segment, progress)
+        missing = _missing_before(segment, progress)
         if missing is not None and _is_to_come(paths, missing):
             break
         if missing is not None:
@@ -228,19 +221,15 @@ def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
         yield segment
 
 
-def _missing_before(paths: ServicePaths, segment: Segment, progress: WalProgress) -> Segment | None:
+def _missing_before(segment: Segment, progress: WalProgress) -> Segment | None:
     """Return the first segment that lacks between the last one that was sent and another one.
 
-    A later timeline begins with the number of the segment in which the service left the one before. After a restore in
-    place to an earlier LSN, which its history has, that is before the last one that was sent.
+    A later timeline begins with the number of the segment in which the service left the one before.
     """
     last = segment_named(progress.segment)
-    if last is None:
+    if last is None or segment.number <= last.number + 1:
         return None
-    number = last.number + 1
-    if segment.timeline > last.timeline and (lsn := ended_at(paths.archive, segment.timeline)) is not None:
-        number = min(number, segment_at(segment.timeline, lsn).number)
-    return Segment(segment.timeline, number) if number < segment.number else None
+    return Segment(segment.timeline, last.number + 1)
 
 
 def _is_to_come(paths: ServicePaths, missing: Segment) -> bool:
