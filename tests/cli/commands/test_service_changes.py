@@ -58,10 +58,10 @@ def test_the_wal_level_is_set_and_the_slots_are_shown(terminal: Terminal, world:
 
 
 def test_a_paused_service_without_listed_slots_is_not_said_to_have_none(terminal: Terminal) -> None:
-    terminal.made("service", "create", "published")
-    assert "has no replication slots" in terminal.ramet("service", "replication", "published").err
-    terminal.made("service", "stop", "published")
-    said = terminal.ramet("service", "replication", "published").err
+    terminal.made("service", "create", "quiet-publisher")
+    assert "has no replication slots" in terminal.ramet("service", "replication", "quiet-publisher").err
+    terminal.made("service", "stop", "quiet-publisher")
+    said = terminal.ramet("service", "replication", "quiet-publisher").err
     assert "may not be shown until it is resumed" in said
     assert "has no replication slots" not in said
 
