@@ -219,7 +219,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("life spans", 5.0, LifeSpans(plane, trusted.now).tend, at_start=False),
         Duty("addresses", 2.0, partial(move_services, plane), at_start=False),
         Duty("logins", 10.0, EndedLogins(plane).drop, at_start=False),
-        Duty("sleep", 1.0, FallingAsleep(plane).tend, at_start=False),
+        Duty("sleep", 1.0, FallingAsleep(plane, trusted.now).tend, at_start=False),
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
         Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane, most_unasked).maintain, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),

@@ -1,6 +1,8 @@
 """Services that fall asleep when no client uses them, and are woken by the next one."""
 
 import logging
+from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -20,6 +22,14 @@ from ramet.store import replica_sets, services
 
 _log = logging.getLogger(__name__)
 _ALLOWED = (Status.READY, Status.PAUSED)
+
+
+@dataclass(frozen=True)
+class LastUse:
+    """When a client was seen last on a server, in the time that life spans go by, and the mark of its sessions."""
+
+    at: datetime
+    mark: str
 
 
 def set_sleep(plane: Plane, project_id: str, service_id: str, seconds: int | None) -> Service:
@@ -89,16 +99,27 @@ def with_server_ports(plane: Plane, tx: sa.Connection, free: list[int], new: lis
     return [one if one.sleep_after_seconds is None else replace(one, server_port=next(ports)) for one in new]
 
 
-def submit_sleep(plane: Plane, service_id: str) -> bool:
-    """Submit that a service falls asleep; False when it may not any more."""
+def submit_sleep(plane: Plane, service_id: str, last: LastUse | None = None) -> bool:
+    """Submit that a service falls asleep, and record its last use; False when it may not any more."""
     with plane.change() as tx:
         current = services.get_service(tx, service_id, lock=True)
         if current is None or status_of(current) is not Status.READY or services.holders(tx, service_id):
             return False
         if current.sleep_after_seconds is None or _is_needed(tx, service_id):
             return False
+        if last is not None:
+            _record_use(tx, current, last)
         claim(plane, tx, current, ProcedureName.SLEEP, Interrupting())
         return True
+
+
+def _record_use(tx: sa.Connection, service: Service, last: LastUse) -> None:
+    """Record a use in the life span of a service: nobody can ask its server while it sleeps."""
+    span = service.life_span
+    if span is None or span.idle_ttl_seconds is None or span.mark == last.mark:
+        return
+    seen = span.seen_active(max(last.at, span.active_at or last.at), last.mark)
+    services.update_service(tx, service.id, life_span=services.life_span_column(seen))
 
 
 def _is_needed(tx: sa.Connection, service_id: str) -> bool:

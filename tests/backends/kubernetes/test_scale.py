@@ -91,7 +91,7 @@ def test_observing_very_many_services_takes_two_lists_and_two_watches(many: Many
     for _ in range(3):
         health.inspect()
         guard.check()
-        FallingAsleep(many.plane).tend()
+        FallingAsleep(many.plane, many.plane.clock).tend()
         assert len(list_services(many.plane, many.project_id)) == COUNT
     assert sum(many.asked().values()) == 0
     with many.plane.store.read() as tx:

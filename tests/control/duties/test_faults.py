@@ -38,7 +38,7 @@ DUTIES: dict[str, tuple[str, str, Callable[[World], object]]] = {
     "upgrades": ("servers", "refresh", lambda world: Refresh(world.plane).apply()),
     "logins": ("logins", "drop", lambda world: EndedLogins(world.plane).drop()),
     "life spans": ("poolers", "sessions", lambda world: LifeSpans(world.plane, world.plane.clock).tend()),
-    "sleep": ("poolers", "sessions", lambda world: FallingAsleep(world.plane).tend()),
+    "sleep": ("poolers", "sessions", lambda world: FallingAsleep(world.plane, world.plane.clock).tend()),
     "storage guard": ("host", "storage_pressure", lambda world: StorageGuard(world.plane).check()),
     "snapshots": ("restore", "written_since", lambda world: ScheduledSnapshots(world.plane).take_due()),
     "metrics": ("host", "measure", lambda world: Sampling(world.plane).sample()),

@@ -12,13 +12,14 @@ from ramet.control import services
 from ramet.control.duties import clock
 from ramet.control.duties.clock import TrustedTime
 from ramet.control.duties.life_spans import LifeSpans
+from ramet.control.duties.sleep import FallingAsleep
 from ramet.control.life_spans import extend_service
 from ramet.control.operations import list_operations
 from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.requests import CreateRequest, ForkRequest
-from ramet.control.sleep import submit_sleep
+from ramet.control.sleep import submit_sleep, wake
 from ramet.errors import NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
@@ -107,6 +108,34 @@ def test_a_service_that_sleeps_is_idle(world: World, time: Time) -> None:
     time.passes(2 * HOUR)
     assert not exists(world, service)
     assert world.leftovers() == []
+
+
+def test_a_service_that_sleeps_between_its_short_visits_is_in_use(
+    world: World, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = LifeTerms(idle_ttl_seconds=2 * HOUR)
+    made = [
+        services.create_service(world.plane, world.project.id, CreateRequest(name, life=life, sleep_after_seconds=60))
+        for name in ("visited", "probed")
+    ]
+    visited, probed = (world.settle(one) for one in made)
+    monkeypatch.setattr("ramet.control.duties.sleep.time.monotonic", lambda: time.boot_seconds)
+    sleep = FallingAsleep(world.plane, time.trusted.now)
+    for number in range(5):
+        for service in (visited, probed):
+            if exists(world, service):  # who connects without a session wakes a server too, and leaves no mark
+                wake(world.plane, service.id)
+        world.worker.run_until_idle()
+        world.backend.volume(visited.id).sessions = Sessions(0, str(number))
+        for _ in range(2):  # no duty of life spans finds it awake
+            sleep.tend()
+            time.boot_seconds += 60
+            time.jumps(60)
+        sleep.tend()
+        world.worker.run_until_idle()
+        assert look(world, visited).asleep
+        time.passes(HOUR)
+    assert (exists(world, visited), exists(world, probed)) == (True, False)
 
 
 def test_a_week_in_a_minute_ends_each_service_on_its_day(world: World, time: Time) -> None:

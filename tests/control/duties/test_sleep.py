@@ -35,7 +35,7 @@ class Clock:
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.seconds = world, 1000.0
         monkeypatch.setattr("ramet.control.duties.sleep.time.monotonic", lambda: self.seconds)
-        self.duty = FallingAsleep(world.plane)
+        self.duty = FallingAsleep(world.plane, world.plane.clock)
 
     def passes(self, seconds: float) -> None:
         for _ in range(round(seconds / 60)):

@@ -4,12 +4,13 @@ How long a service was idle is known to this process only: after its restart tha
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
-from ramet.control.sleep import submit_sleep, wake
+from ramet.control.sleep import LastUse, submit_sleep, wake
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
@@ -32,9 +33,10 @@ class _Idle:
 
 @dataclass
 class FallingAsleep:
-    """The duty that lets idle services fall asleep."""
+    """The duty that lets idle services fall asleep. `now` is the time that life spans go by."""
 
     plane: Plane
+    now: Callable[[], datetime]
     _idle: dict[str, _Idle] = field(default_factory=dict)
     _faults: Faults = field(default_factory=lambda: Faults("sleep"))
 
@@ -57,8 +59,10 @@ class FallingAsleep:
             self._idle[service.id] = _Idle(None if found is None else found.mark, now, now)
             return
         before.looked_at = now
-        if now - before.since >= seconds and submit_sleep(self.plane, service.id):
-            self._idle.pop(service.id, None)
+        if now - before.since >= seconds:
+            last = LastUse(self.now() - timedelta(seconds=now - before.since), found.mark)
+            if submit_sleep(self.plane, service.id, last):
+                self._idle.pop(service.id, None)
 
 
 @dataclass(frozen=True)
