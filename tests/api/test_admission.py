@@ -38,6 +38,7 @@ def test_whatever_starts_a_server_asks_whether_there_is_room_for_it(world: World
     assert "this needs 2" in refusal(world, shop, "replicaSets", nodes)["message"]
     refusal(world, paused, "start")
     refusal(world, paused, "resize", {"cpu_millis": "500", "memory_gbs": "2"})  # which would resume it
+    refusal(world, paused, "setWalLevel", {"wal_level": "logical"})  # likewise
     refusal(world, fork, "reset", {})
     world.post(world.path(shop["service_id"], "stop"))  # what stops servers, or needs none, is not refused
     world.work()
@@ -62,6 +63,28 @@ def test_a_service_that_sleeps_is_not_woken_without_room_and_its_clients_are_tol
     wake(world.plane, shop["service_id"])
     world.work()
     assert world.look(shop)["status"] == "READY"
+
+
+def test_a_service_that_sleeps_is_not_changed_to_stay_awake_without_room(world: World) -> None:
+    shop = world.ready(sleep_after_seconds=300)
+    assert submit_sleep(world.plane, shop["service_id"])
+    world.work()
+    world.backend.startable = 0
+    refusal(world, shop, "setSleep", {"sleep_after_seconds": None})
+    longer = world.post(world.path(shop["service_id"], "setSleep"), {"sleep_after_seconds": 600})  # it sleeps on
+    assert longer.status_code == 202
+
+
+def test_the_memory_of_a_paused_service_counts_when_it_is_restored_in_place(world: World) -> None:
+    size = {"cpu_millis": "500", "memory_gbs": "2"}
+    paused, running = world.ready(name="paused", **size), world.ready(name="running", **size)
+    forks = [world.fork(one) for one in (paused, running)]
+    world.work()
+    world.post(world.path(forks[0]["service_id"], "stop"))
+    world.work()
+    world.backend.committed_mbs = 3 * 256
+    assert "this needs 256 more" in refusal(world, forks[0], "reset", {})["message"]
+    assert world.post(world.path(forks[1]["service_id"], "reset"), {}).status_code == 202
 
 
 def test_servers_do_not_come_to_need_more_memory_than_the_host_has(world: World) -> None:

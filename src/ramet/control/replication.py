@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
+from ramet.control.admission import capacity_of, check_admission, wanted_to_start
 from ramet.control.lookup import check_not_restored, check_writable, claim, find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
@@ -44,6 +45,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
     check_writable(seen, "setWalLevel")
     if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
         _check_slots(seen, _slots_of(plane, seen, reads_volume=True).slots)
+    capacity = capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _CHANGEABLE:
@@ -52,6 +54,8 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
         if before is wal_level:
             return service
         check_not_restored(tx, service)
+        if service.paused:
+            check_admission(plane, tx, capacity, project_id, wanted_to_start(service))
         return claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
 
 

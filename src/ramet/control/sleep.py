@@ -41,7 +41,7 @@ def set_sleep(plane: Plane, project_id: str, service_id: str, seconds: int | Non
     check_sleep_after(seconds)
     if seconds is not None:
         plane.backend.endpoints.check()
-    free = free_ports(plane, owner=service_id)
+    free, capacity = free_ports(plane, owner=service_id), capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if status_of(service) not in _ALLOWED or service.activity is not None:
@@ -55,6 +55,8 @@ def set_sleep(plane: Plane, project_id: str, service_id: str, seconds: int | Non
         columns = {"sleep_after_seconds": changed.sleep_after_seconds, "server_port": changed.server_port}
         services.update_service(tx, service.id, **columns)
         if changed.server_port != service.server_port and (service.asleep or not service.paused):
+            if service.asleep:
+                check_admission(plane, tx, capacity, project_id, wanted_for([service]))
             before = SetSleepState(seconds_before=service.sleep_after_seconds, port_before=service.server_port)
             claim(plane, tx, service, ProcedureName.SET_SLEEP, before)
         return find_service(plane, tx, project_id, service_id)

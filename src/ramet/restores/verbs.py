@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 
-from ramet.control.admission import Wanted, capacity_of, check_admission
+from ramet.control.admission import Wanted, capacity_of, check_admission, wanted_to_start
 from ramet.control.forks import ForkPlan, plan_fork, recheck, state_of
 from ramet.control.idempotency import remember, replay
 from ramet.control.key_limits import with_present_key
@@ -201,7 +201,9 @@ def _accept(
         plan = recheck(plane, tx, plan, wanted)
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
-        check_admission(plane, tx, capacity, project_id, Wanted(1))  # the copy, which then takes the service's place
+        # The copy, which then takes the service's place; one that is paused is resumed when the copy has stopped.
+        starting = wanted_to_start(current) if current.paused else Wanted(1)
+        check_admission(plane, tx, capacity, project_id, starting)
         state = replace(
             _first_state(tx, plan, wanted, current, verb),
             previous_name=unused_name(plane, tx, current, "before-restore") if request.keeps else None,
