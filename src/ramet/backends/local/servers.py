@@ -241,6 +241,7 @@ class LocalServers:
         if self._is_due(server, "log", _LOG_SECONDS):
             bound_log(paths, self.instances.account)
             log_files.prune(paths, now.timestamp())
+            self.poolers.bound_logs(server.service_id)
         if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS):
             if not server.is_standby:
                 archive.add_histories(paths.data / WAL_DIRECTORY, paths.archive)

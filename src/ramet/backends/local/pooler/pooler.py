@@ -1,5 +1,6 @@
 """The pooler of a service: a PgBouncer process that reads passwords from the server, and outlives this process."""
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -85,7 +86,7 @@ class Poolers:
                 files.write(daemon.home / USERLIST, userlist())
                 files.write(daemon.home / _CONFIGURATION, text)  # last: a call that was killed before writes both again
             if is_down:
-                _prune(daemon.home / LOG)
+                self.bound_logs(paths.service_id)
                 daemon.start([str(program.path), "-q", str(daemon.home / _CONFIGURATION)], account)
             else:
                 daemon.reload()  # also an unchanged one: the call that wrote it may have been killed before its reload
@@ -97,6 +98,17 @@ class Poolers:
             daemon = Poolers(self.instances, kind)._daemon(service_id)
             if daemon.home.is_dir():
                 daemon.reload()
+
+    def bound_logs(self, service_id: str) -> None:
+        """Truncate the logs of the pooler and the balancer of a server when they are long. May run again.
+
+        Whoever reaches the port makes PgBouncer log its errors, which it appends to the file.
+        """
+        for kind in (POOLER, BALANCER):
+            log = Poolers(self.instances, kind)._daemon(service_id).home / LOG
+            with contextlib.suppress(FileNotFoundError):  # there is none, or it is being stopped
+                if log.stat().st_size > _LARGEST_LOG_BYTES:
+                    os.truncate(log, 0)
 
     def serves(self, service_id: str) -> bool:
         """Tell whether the pooler's process runs. Raises Unseen when that cannot be determined."""
@@ -208,9 +220,3 @@ def _answers(pooling: Pooling) -> bool:
 def _mark_of(certificate: Path) -> str:
     """Return a text that differs for each certificate; its key is its own, too."""
     return hashlib.sha256(certificate.read_bytes()).hexdigest() if certificate.exists() else ""
-
-
-def _prune(log: Path) -> None:
-    """Truncate the log when it is long; only while PgBouncer does not run."""
-    if log.exists() and log.stat().st_size > _LARGEST_LOG_BYTES:
-        os.truncate(log, 0)

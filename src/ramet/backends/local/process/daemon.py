@@ -18,6 +18,7 @@ from ramet.backends.local.host.children import spawn
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import signals
 from ramet.backends.local.process.identity import processes_in, recorded_in, remember, works_in
+from ramet.backends.local.process.log_files import tail
 from ramet.machine.processes import record_of
 
 _RECORD = "process.json"
@@ -78,7 +79,7 @@ class Daemon:
         lines: list[str] = []
         for name in (_OUTPUT, log):
             with contextlib.suppress(OSError):
-                lines += (self.home / name).read_text(errors="replace").splitlines()
+                lines += tail(self.home / name).decode(errors="replace").splitlines()
         return "\n".join(lines[-10:])
 
     def _signal(self, number: signal.Signals, timeout_seconds: float) -> None:

@@ -47,7 +47,7 @@ def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
     return any(
         entry.get("error_severity") in _GIVING_UP and entry.get("backend_type") in _PARTS_OF_A_START
         for file in written
-        for entry in _parsed(_tail(file))
+        for entry in _parsed(tail(file))
     )
 
 
@@ -68,15 +68,16 @@ def _size_bytes(file: Path) -> int:
 
 
 def _messages(file: Path) -> list[str]:
-    found = [(entry.get("error_severity", ""), str(entry.get("message", ""))) for entry in _parsed(_tail(file))]
+    found = [(entry.get("error_severity", ""), str(entry.get("message", ""))) for entry in _parsed(tail(file))]
     return [f"{severity}:  {message}" for severity, message in found if not message.startswith(TIMED)]
 
 
 def _start_lines(file: Path) -> list[str]:
-    return [line for line in _tail(file).decode(errors="replace").splitlines() if "STATEMENT:" not in line]
+    return [line for line in tail(file).decode(errors="replace").splitlines() if "STATEMENT:" not in line]
 
 
-def _tail(file: Path) -> bytes:
+def tail(file: Path) -> bytes:
+    """Return the end of a file, which may be long."""
     with file.open("rb") as opened:
         opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
         return opened.read()
