@@ -55,6 +55,15 @@ def test_a_trial_compares_and_leaves_nothing_but_its_report(world: World, shop: 
     assert world.backend.values(shop.id) == ["one", "two"]
 
 
+def test_the_downtime_has_the_analyze_that_an_upgrade_waits_for(world: World, shop: Service) -> None:
+    found = tried(world, shop)
+    assert found.report["keeps_statistics"] is True
+    report = {**found.report, "seconds": dict.fromkeys(found.report["seconds"], 1.0)}
+    kept, lost = (replace(found, report=report | {"keeps_statistics": keeps}) for keeps in (True, False))
+    assert kept.downtime_seconds is not None
+    assert lost.downtime_seconds == kept.downtime_seconds + 1
+
+
 def test_a_trial_that_is_kept_is_a_service_of_the_new_version(world: World, shop: Service) -> None:
     found = tried(world, shop, keeps=True)
     (kept,) = [one for one in list_services(world.plane, world.project.id) if one.id != shop.id]

@@ -66,9 +66,10 @@ class Upgrade:
     def downtime_seconds(self) -> float | None:
         """About how long the service would be down: what has to happen between its stop and its start."""
         seconds: dict[str, float] = self.report.get("seconds", {})
-        if not set(_DOWNTIME) <= set(seconds):
+        steps = _DOWNTIME if self.report.get("keeps_statistics", True) else (*_DOWNTIME, "analyze")
+        if not set(steps) <= set(seconds):
             return None
-        return round(sum(seconds[step] for step in _DOWNTIME), 1)
+        return round(sum(seconds[step] for step in steps), 1)
 
 
 def upgrade_service(
