@@ -123,7 +123,7 @@ class Store:
     def read(self, *, at_one_time: bool = False, settled: bool = False) -> Iterator[sa.Connection]:
         """A transaction that only reads: it waits for no lock. Raises Unavailable as `write` does.
 
-        A `settled` one returns when all that it may have seen is on disk: it is for what is told to others.
+        A `settled` one returns when all that it may have seen is on disk: it is for what is passed on to others.
 
         With `at_one_time` all its statements see the store as the first one does; on SQLite they do anyway. The
         caller may then take any time between them: who exports the audit may read it page by page.

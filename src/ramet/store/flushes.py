@@ -23,7 +23,7 @@ class Flushes:
     """Numbers the early commits to the database at `path`, in the file whose lock is the turn of its writers.
 
     That file is shared by all processes. Where it cannot be written, nothing is early, and each transaction that writes
-    flushes what others may have committed. The log must exist: it stays open, to be told of failed flushes of others.
+    flushes what others may have committed. The log must exist: it stays open, to learn of failed flushes of others.
     """
 
     def __init__(self, path: str, turns: Turns) -> None:

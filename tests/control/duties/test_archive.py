@@ -311,17 +311,23 @@ def test_the_archive_of_a_service_that_was_switched_off_expires_with_the_window(
 NO_BASE = ArchiveState(problem="The archive has no complete base backup")
 
 
-@pytest.mark.parametrize("had_base", [False, True], ids=["before the first", "after the loss of the newest"])
-@pytest.mark.parametrize("switched_off", [False, True], ids=["archived", "switched off"])
-def test_what_the_archive_has_of_a_deleted_service_without_a_newest_base_backup_is_removed(
-    archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool, switched_off: bool
-) -> None:
+def without_newest_base(archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool) -> Service:
+    """Return a service whose WAL is in the archive, and whose newest base backup is lost, or was never complete."""
     service, kept = create(archiving), archiving.backend.archive
     if had_base:
         maintain(archiving)
     monkeypatch.setattr(kept, "maintain", lambda *_, **__: NO_BASE)
     maintain(archiving)
     kept.rows[service.id] = ()  # its WAL
+    return service
+
+
+@pytest.mark.parametrize("had_base", [False, True], ids=["before the first", "after the loss of the newest"])
+@pytest.mark.parametrize("switched_off", [False, True], ids=["archived", "switched off"])
+def test_what_the_archive_has_of_a_deleted_service_without_a_newest_base_backup_is_removed(
+    archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool, switched_off: bool
+) -> None:
+    service, kept = without_newest_base(archiving, monkeypatch, had_base), archiving.backend.archive
     if switched_off:
         services.set_environment(archiving.plane, archiving.project.id, service.id, Environment.DEV)
     days = timedelta(days=1)
@@ -340,12 +346,7 @@ def test_what_the_archive_has_of_a_deleted_service_without_a_newest_base_backup_
 def test_what_the_archive_has_of_a_switched_off_service_without_a_newest_base_backup_is_removed(
     archiving: World, monkeypatch: pytest.MonkeyPatch, had_base: bool, days: int
 ) -> None:
-    service, kept = create(archiving), archiving.backend.archive
-    if had_base:
-        maintain(archiving)
-    monkeypatch.setattr(kept, "maintain", lambda *_, **__: NO_BASE)
-    maintain(archiving)
-    kept.rows[service.id] = ()  # its WAL
+    service, kept = without_newest_base(archiving, monkeypatch, had_base), archiving.backend.archive
     kept.sending.add(service.id)
     services.set_environment(archiving.plane, archiving.project.id, service.id, Environment.DEV)
 
