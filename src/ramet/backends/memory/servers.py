@@ -72,9 +72,10 @@ class MemoryServers(MemoryPart):
             self._memory.fetched.pop(service_id, None)
 
     def refresh(self, server: Server) -> bool:
-        """Count it; the first ones may leave something to be done."""
+        """Count it, and note the pooler; the first ones may leave something to be done."""
         running = self._memory.running(server.service_id)
         running.refreshes += 1
+        running.pooler_port = server.pooler_port or running.pooler_port
         return running.refreshes > running.unfinished_refreshes
 
     def set_password(self, server: Server, verifier: Secret) -> None:
