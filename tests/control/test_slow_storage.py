@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.values import Server, SnapshotFacts, Source
@@ -151,6 +152,22 @@ def test_a_drill_waits_for_storage_until_another_operation_wants_the_service(
     assert (after.last_verified_at is None) == is_wanted
     with world.store.read() as tx:
         assert services.holders(tx, service.id) == []
+
+
+def test_a_snapshot_that_is_cut_releases_its_service_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, drop_holds, dropped = world.create(), services.drop_holds, list[str]()
+
+    def noted(tx: sa.Connection, operation_id: str) -> None:
+        dropped.append(operation_id)
+        drop_holds(tx, operation_id)
+
+    monkeypatch.setattr(services, "drop_holds", noted)
+    monkeypatch.setattr(world.backend.restore, "take_snapshot", _working(world.backend.restore.take_snapshot, 3))
+    taken = restore.take_snapshot(world.plane, world.project.id, service.id, None)
+    Patient(world.store, world.procedures).run_until_idle()
+    with world.store.read() as tx:
+        assert taken.id in [one.id for one in snapshots.list_snapshots(tx, service.id)]
+    assert dropped.count(taken.id) == 2  # when it is cut, and at its end
 
 
 @pytest.mark.parametrize("change", [stop_service, delete_service])

@@ -50,14 +50,21 @@ class TakeSnapshot(Steps):
         except Unavailable as error:
             if error.code != SNAPSHOT_UNDER_WAY:
                 raise
-            with self.tools.store.write() as tx:  # nothing that is done to the server changes what was cut
-                release_holds(tx, work)
+            self._release(work)
             return Wait(STORED_SECONDS, str(error))
         if isinstance(taken, Wait):
             self._give_way(work)
             return taken
         begun = min(begun, self.tools.stopwatch() - self._stored_seconds(work, taken))
         return Next("retire", self._timed(work, begun), lambda tx: snapshots.insert_snapshot(tx, taken))
+
+    def _release(self, work: Work[SnapshotState]) -> None:
+        """Release the service, unless it is: nothing that is done to its server changes what was cut."""
+        with self.tools.store.read() as tx:
+            is_held = work.operation_id in services.holders(tx, work.subject)
+        if is_held:
+            with self.tools.store.write() as tx:
+                release_holds(tx, work)
 
     def _stored_seconds(self, work: Work[SnapshotState], taken: Snapshot) -> float:
         """Return how long storage has worked on a snapshot, perhaps during earlier calls; 0 if not longer than usual.
