@@ -4,7 +4,10 @@ import asyncio
 import struct
 from pathlib import Path
 
-from ramet.backends.local.endpoints.route import Route
+import pytest
+
+from ramet.backends.local.endpoints.route import Absent, Route
+from ramet.backends.local.endpoints.sessions import Client
 
 _TLS_REQUEST = struct.pack("!II", 8, 80877103)
 _STARTUP = struct.pack("!II", 9, 3 << 16) + b"\0"
@@ -23,6 +26,44 @@ class Connection(asyncio.Transport):
 
     def close(self) -> None:
         self.is_closed = True
+
+
+def connected(route: Route, sent: bytes = b"") -> tuple[Client, Connection]:
+    """Return a client of an endpoint that is asleep, and its connection."""
+    client, connection = route.accept(), Connection()
+    client.connection_made(connection)
+    if sent:
+        client.data_received(sent)
+    return client, connection
+
+
+@pytest.mark.parametrize(("sent", "waits"), [(b"", False), (_STARTUP[:5], False), (_STARTUP, True)])
+def test_who_does_not_ask_for_a_session_in_time_is_ended(sent: bytes, waits: bool) -> None:
+    route = Route([], 5432, 5433, None, lambda: None)
+    route.hold()
+    client, connection = connected(route, sent)
+    route.refuse_overdue(Absent())
+    assert not connection.is_closed
+    client._since -= 16
+    route.refuse_overdue(Absent())
+    assert connection.is_closed is not waits
+    assert (client in route.clients) is waits
+    assert not connection.written
+
+
+def test_of_too_many_clients_the_one_that_is_silent_longest_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramet.backends.local.endpoints.route._MOST_CLIENTS", 3)
+    route = Route([], 5432, 5433, None, lambda: None)
+    route.hold()
+    (_, waiting), (_, silent), (later, asking) = connected(route, _STARTUP), connected(route), connected(route)
+    newest, another = connected(route)
+    assert [each.is_closed for each in (waiting, silent, asking, another)] == [False, True, False, False]
+    for client in (later, newest):
+        client.data_received(_STARTUP)
+    _, refused = connected(route)
+    assert [each.is_closed for each in (waiting, asking, another, refused)] == [False, False, False, True]
+    assert len(route.clients) == 3
+    assert route.is_wanted()
 
 
 def test_a_client_is_refused_without_tls_when_the_certificate_cannot_be_read(tmp_path: Path) -> None:

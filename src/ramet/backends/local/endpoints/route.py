@@ -11,6 +11,8 @@ now = time.monotonic
 _REPORTED_EVERY_SECONDS = 2.0
 _START_SECONDS = 180.0
 _WITHOUT_RAMET_SECONDS = 30.0
+_SILENT_SECONDS = 15.0
+_MOST_CLIENTS = 1000  # while it is asleep; each has a file descriptor of a process that all endpoints of the host share
 
 
 class Absent:
@@ -93,15 +95,30 @@ class Route:
         return True
 
     def refuse_overdue(self, absent: Absent) -> None:
-        """Refuse the clients for which the server does not start in time, or Ramet does not run."""
+        """Refuse the clients for which the server does not start in time, or Ramet does not run.
+
+        One that does not say what it wants is ended before that: it starts no server, and nothing else would end it.
+        """
         for client in self._waiting():
-            if client.waited_seconds() > _START_SECONDS:
+            if not client.wants_server:
+                if client.waited_seconds() > _SILENT_SECONDS:
+                    client.end()
+            elif client.waited_seconds() > _START_SECONDS:
                 client.refuse("the server of this service has not started in time", "Try again.")
             elif min(client.waited_seconds(), absent.seconds()) > _WITHOUT_RAMET_SECONDS:
                 client.refuse(
                     "this service sleeps, and Ramet, which starts it, is not running",
                     "Start Ramet (ramet up) on the host of the service, and connect again.",
                 )
+
+    def make_room(self) -> None:
+        """End a client where there are too many: the one that has been silent longest.
+
+        The newest has said nothing yet, so that it ends where all others wait for the server.
+        """
+        if len(self.clients) > _MOST_CLIENTS:
+            silent = [client for client in self._waiting() if not client.wants_server]
+            max(silent, key=Client.waited_seconds).end()
 
     def context(self) -> ssl.SSLContext | None:
         """Return how a client that is refused is given TLS; None: it is not."""

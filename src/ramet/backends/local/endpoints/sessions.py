@@ -27,6 +27,9 @@ class Endpoint(Protocol):
     def announce(self) -> None:
         """Let Ramet know that a client waits for the server."""
 
+    def make_room(self) -> None:
+        """End a client where there are too many of them."""
+
     def context(self) -> ssl.SSLContext | None:
         """Return how a client that is refused is given TLS; None: it is not."""
 
@@ -83,7 +86,9 @@ class Client(Side):
         super().connection_made(transport)
         _keep_alive(transport.get_extra_info("socket"))
         self._endpoint.clients.add(self)
-        if not self._endpoint.is_asleep:
+        if self._endpoint.is_asleep:
+            self._endpoint.make_room()
+        else:
             self.connect()
 
     def data_received(self, data: bytes) -> None:
@@ -94,7 +99,7 @@ class Client(Side):
         if self._refusal is not None:
             self._go_on_refusing()
         elif len(self._received) > _MOST_BUFFERED:
-            self._end()
+            self.end()
         elif not self.is_connected and not self.wants_server:
             self._judge()
 
@@ -116,8 +121,14 @@ class Client(Side):
     def refuse(self, message: str, hint: str) -> None:
         """End it, and say why as PostgreSQL would; one that has not said what it wants just ends."""
         self._refusal, self.is_connected = (message, hint), True
-        asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._end)
+        asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self.end)
         self._go_on_refusing()
+
+    def end(self) -> None:
+        """End it without a word."""
+        self._endpoint.clients.discard(self)
+        if self.transport is not None:
+            self.transport.close()
 
     def _judge(self) -> None:
         """Tell by what was received whether it wants a session: others, such as scanners, start no server."""
@@ -126,7 +137,7 @@ class Client(Side):
             self.wants_server = True
             self._endpoint.announce()
         elif opening is not Opening.INCOMPLETE:  # there is nothing to cancel in a server that does not run
-            self._end()
+            self.end()
 
     async def _connect(self) -> None:
         server, deadline = Side(), time.monotonic() + _RESTART_SECONDS
@@ -154,7 +165,7 @@ class Client(Side):
         opening = opening_of(self._received)
         if opening is Opening.STARTUP:
             self.transport.write(fatal_error(*self._refusal))
-            self._end()
+            self.end()
         elif opening in (Opening.TLS_REQUEST, Opening.GSS_REQUEST):
             self._received = without_request(self._received)
             context = self._endpoint.context() if opening is Opening.TLS_REQUEST else None
@@ -165,7 +176,7 @@ class Client(Side):
                 self.transport.write(b"S")
                 self._task = asyncio.get_running_loop().create_task(self._encrypt(context))
         elif opening is not Opening.INCOMPLETE:
-            self._end()
+            self.end()
 
     def _task_of_refusal_runs(self) -> bool:
         return self._task is not None and not self._task.done() and self._task is not asyncio.current_task()
@@ -177,14 +188,10 @@ class Client(Side):
         try:
             encrypted = await asyncio.get_running_loop().start_tls(transport, self, context, server_side=True)
         except (OSError, ValueError):  # the client does not go on
-            self._end()
+            self.end()
             return
         self.transport = encrypted
         self._go_on_refusing()
-
-    def _end(self) -> None:
-        if self.transport is not None:
-            self.transport.close()
 
 
 def _keep_alive(connection: socket.socket | None) -> None:
