@@ -92,8 +92,11 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
     """Remove what is older than the window of the archive and what no time in it needs."""
     if plane.backend.archive.url() is None:
         return
-    for service in _in_archive(plane):
-        with _discarding.contained(service.id):
+    for service_id in _in_archive(plane):
+        with _discarding.contained(service_id):
+            service = _if_at_rest(plane, service_id)  # the round takes long: one may be switched on again since
+            if service is None:
+                continue
             try:
                 oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
             except (Failed, Unavailable) as error:
@@ -160,12 +163,20 @@ def _if_archived(plane: Plane, service_id: str) -> Service | None:
     return found if found is not None and _is_due(found) else None
 
 
-def _in_archive(plane: Plane) -> list[Service]:
+def _in_archive(plane: Plane) -> list[str]:
     """Return the services of which the archive may have something to remove: also deleted and switched off ones."""
     with plane.store.read() as tx:
         live = [one for one in _idle_services(tx) if is_archived(one) or one.archive_from is not None]
-        known = [*live, *services.deleted_in_archive(tx)]
-        return [one for one in known if not services.has_copies_under_way(tx, one.id)]
+        return [one.id for one in (*live, *services.deleted_in_archive(tx))]
+
+
+def _if_at_rest(plane: Plane, service_id: str) -> Service | None:
+    """Return a service as it is now; None while an operation is changing it, or copies from its archive."""
+    with plane.store.read() as tx:
+        found = services.get_service(tx, service_id)
+        if found is None or services.has_copies_under_way(tx, service_id):
+            return None
+    return found if found.deleted_at is not None or _is_idle(found) else None
 
 
 def _idle_services(tx: sa.Connection) -> list[Service]:

@@ -1,0 +1,73 @@
+"""A round of a duty takes seconds for some services: the others are looked after as they are when it reaches them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ramet.control import archive, services
+from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.model.environment import Environment
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service
+from tests.worlds import World, fork_service
+
+WINDOW = timedelta(days=30)
+
+
+def create(world: World, **request: Any) -> Service:
+    return world.settle(services.create_service(world.plane, world.project.id, CreateRequest("shop", **request)))
+
+
+def before_first_call(monkeypatch: pytest.MonkeyPatch, part: object, name: str, happens: Callable[[], object]) -> None:
+    """Let something happen before a backend is asked for the first time in a round."""
+    usual, left = getattr(part, name), [happens]
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        if left:
+            left.pop()()
+        return usual(*args, **options)
+
+    monkeypatch.setattr(part, name, wrapped)
+
+
+def archived_pair(world: World) -> list[Service]:
+    """Return two services with old archives, in the order in which these are cleaned up."""
+    world.backend.archive.location = "s3://bucket"
+    pair = [create(world, environment=Environment.PROD) for _ in range(2)]
+    OffHostArchive(world.plane).maintain()
+    return pair
+
+
+def test_an_archive_that_is_switched_on_again_before_it_is_reached_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, later = archived_pair(world)
+    for each in (first, later):
+        archive.set_archive(world.plane, world.project.id, each.id, False)
+    before_first_call(
+        monkeypatch,
+        world.backend.archive,
+        "remove",
+        lambda: archive.set_archive(world.plane, world.project.id, later.id, True),
+    )
+    discard_old_archives(world.plane, WINDOW, lambda: datetime.now(UTC) + WINDOW + timedelta(days=1))
+    assert list(world.backend.archive.bases) == [later.id]
+
+
+def test_an_archive_that_a_fork_has_begun_to_copy_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, later = archived_pair(world)
+    now, bases = datetime.now(UTC), world.backend.archive.bases
+    ages = [timedelta(days=days) for days in (40, 35, 3)]
+    for each in (first, later):
+        bases[each.id] = [now - age for age in ages]
+    before_first_call(
+        monkeypatch,
+        world.backend.archive,
+        "discard",
+        lambda: fork_service(world.plane, world.project.id, later.id, ForkRequest(ForkStrategy.NOW)),
+    )
+    discard_old_archives(world.plane, WINDOW, lambda: now)
+    assert [len(bases[each.id]) for each in (first, later)] == [2, 3]
