@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.interface.values import Sessions
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.sleep import submit_sleep, wake
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from ramet.model.life_span import LifeTerms
 from ramet.model.service import Service
-from tests.worlds import World, fork_service
+from tests.worlds import World, fork_service, look
 
 WINDOW = timedelta(days=30)
 
@@ -71,3 +75,28 @@ def test_an_archive_that_a_fork_has_begun_to_copy_is_kept(world: World, monkeypa
     )
     discard_old_archives(world.plane, WINDOW, lambda: now)
     assert [len(bases[each.id]) for each in (first, later)] == [2, 3]
+
+
+def test_a_service_that_is_woken_before_it_is_looked_at_does_not_expire(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world, life=LifeTerms(idle_ttl_seconds=600))
+    later = create(world, life=LifeTerms(idle_ttl_seconds=600), sleep_after_seconds=600)
+    assert submit_sleep(world.plane, later.id)
+    world.worker.run_until_idle()
+    begun = datetime.now(UTC)
+    LifeSpans(world.plane, lambda: begun).tend()
+    LifeSpans(world.plane, lambda: begun + timedelta(seconds=595)).tend()
+    span = look(world, later).life_span
+    assert span is not None
+    assert span.announced_at is not None
+
+    def woken() -> None:
+        assert wake(world.plane, later.id)
+        world.worker.run_until_idle()
+        world.backend.volume(later.id).sessions = Sessions(1, "a client")
+
+    before_first_call(monkeypatch, world.backend.poolers, "sessions", woken)
+    LifeSpans(world.plane, lambda: begun + timedelta(seconds=1300)).tend()
+    world.worker.run_until_idle()
+    assert look(world, later).deleted_at is None

@@ -70,7 +70,7 @@ class LifeSpans:
 
     def _with_activity(self, service: Service, span: LifeSpan, now: datetime) -> LifeSpan:
         """Record that a service is in use; return its span as it is then."""
-        count, mark = self._sessions(service)
+        count, mark = self._sessions(service.id)
         if count == 0 and mark == span.mark and span.active_at is not None:
             return span
         with self.plane.store.write(durable=False) as tx:
@@ -81,18 +81,21 @@ class LifeSpans:
             _record(tx, current, seen)
         return seen
 
-    def _sessions(self, service: Service) -> tuple[int, str | None]:
+    def _sessions(self, service_id: str) -> tuple[int, str | None]:
         """Return how many clients a service and its read replicas have, and a mark that changes with each of them.
 
         One that does not serve, because it is paused or something is done with it, counts as in use.
         """
+        with self.plane.store.read() as tx:
+            service = services.get_service(tx, service_id)  # the round takes seconds: it may be awake by now
+            sets = [each.id for each in replica_sets.live_sets(tx, service_id)]
+            servers = [server for subject in (service_id, *sets) for server in servers_of(tx, subject)]
+        if service is None:
+            return 1, None
         if service.asleep and status_of(service) is Status.PAUSED and service.life_span is not None:
             return 0, service.life_span.mark
         if status_of(service) is not Status.READY:
             return 1, None
-        with self.plane.store.read() as tx:
-            sets = [each.id for each in replica_sets.live_sets(tx, service.id)]
-            servers = [server for subject in (service.id, *sets) for server in servers_of(tx, subject)]
         found = [self.plane.backend.poolers.sessions(server) for server in servers]
         seen = [one for one in found if one is not None]
         if len(seen) < len(found):
