@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ramet.backends.interface.values import Sessions
+from ramet.backends.interface.values import Server, Sessions
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
 from ramet.control.duties.life_spans import LifeSpans
+from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.sleep import submit_sleep, wake
 from ramet.model.environment import Environment
@@ -100,3 +101,25 @@ def test_a_service_that_is_woken_before_it_is_looked_at_does_not_expire(
     LifeSpans(world.plane, lambda: begun + timedelta(seconds=1300)).tend()
     world.worker.run_until_idle()
     assert look(world, later).deleted_at is None
+
+
+def test_an_operation_that_begins_during_a_round_keeps_maintenance_from_its_server(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.control.duties.maintenance._FRESH_SECONDS", -1.0)
+    known, maintained = [world.create() for _ in range(3)], list[str]()
+    usual = world.backend.servers.maintain
+
+    def maintain(server: Server, *rest: Any) -> Any:
+        maintained.append(server.service_id)
+        return usual(server, *rest)
+
+    monkeypatch.setattr(world.backend.servers, "maintain", maintain)
+    before_first_call(
+        monkeypatch,
+        world.backend.servers,
+        "maintain",
+        lambda: services.stop_service(world.plane, world.project.id, known[1].id),
+    )
+    maintain_servers(world.plane, world.plane.clock)
+    assert maintained == [known[0].id, known[2].id]

@@ -1,6 +1,7 @@
 """Regular work on each server; how far archiving falls behind is recorded where clients see it."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from ramet.procedures.servers import server_of
 from ramet.store import services
 
 _BUDGET_SECONDS = 0.1
+_FRESH_SECONDS = 1.0  # a round with many servers takes longer: what operations change since is to be left alone
 _log = logging.getLogger(__name__)
 _faults = Faults("maintenance")
 
@@ -33,7 +35,20 @@ def maintain_servers(plane: Plane, now: Callable[[], datetime]) -> None:
 
 
 def _servers(plane: Plane) -> Iterator[tuple[Service, Server]]:
-    """Yield the servers of services and of their read replica sets, each with its service."""
+    """Yield the servers of services and of their read replica sets, each with its service as it is about now."""
+    done: set[str] = set()
+    while left := [pair for pair in _idle_servers(plane) if pair[1].service_id not in done]:
+        read_at = time.monotonic()
+        for service, server in left:
+            done.add(server.service_id)
+            yield service, server
+            if time.monotonic() - read_at > _FRESH_SECONDS:
+                break
+        else:
+            return
+
+
+def _idle_servers(plane: Plane) -> Iterator[tuple[Service, Server]]:
     with plane.store.read() as tx:
         known = {service.id: service for service in services.live_services(tx)}
         sets = serving_sets(tx)
