@@ -12,7 +12,9 @@ from ramet.control.services import get_service
 from ramet.errors import Failed
 from ramet.followers.observation import Observing
 from ramet.model.source_copies import PAUSES
+from ramet.model.upstream import Following
 from ramet.procedures.servers import server_of
+from ramet.store import services
 from tests.api.test_following import BODY, path_of
 from tests.api.world import World
 
@@ -94,3 +96,24 @@ def test_a_half_promoted_service_is_left_alone_until_it_is_promoted_again(
     assert True not in started
     assert started
     assert (world.look(follower)["status"], world.look(follower)["metadata"].get("following")) == ("READY", None)
+
+
+@pytest.mark.parametrize("change", ["half_promoted", "paused"])
+def test_a_standby_that_changes_while_it_is_observed_is_not_copied_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    follower = world.post(path_of(world), BODY).json()
+    world.work()
+    world.backend.followers.needs_copy, world.backend.followers.problem = True, "The source has removed WAL."
+    Observing(world.plane).observe_standbys()
+    world.advance(PAUSES[0])
+    observe = world.backend.followers.observe
+
+    def observed(server: Server) -> Following | None:
+        with world.store.write() as tx:
+            services.update_service(tx, server.service_id, **{change: True})
+        return observe(server)
+
+    monkeypatch.setattr(world.backend.followers, "observe", observed)
+    Observing(world.plane).observe_standbys()
+    assert get_service(world.plane, world.tenant.project.id, follower["service_id"]).activity is None

@@ -34,10 +34,16 @@ def servers_of(tx: sa.Connection, subject: str) -> list[Server]:
 
 
 def serving_services(store: Store) -> list[Service]:
-    """Return the services that should be serving: created, not paused, and without an operation under way."""
+    """Return the services that should be serving."""
     with store.read() as tx:
         known = services.live_services(tx)
-    return [s for s in known if s.ready_at is not None and s.activity is None and not s.paused]
+    return [service for service in known if should_serve(service)]
+
+
+def should_serve(service: Service) -> bool:
+    """Tell whether a service should be serving: created, not paused or gone, and without an operation under way."""
+    is_live = service.deleted_at is None and service.failed_at is None
+    return is_live and service.ready_at is not None and service.activity is None and not service.paused
 
 
 def serving_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
-from ramet.control.subjects import serving_services
+from ramet.control.subjects import serving_services, should_serve
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
@@ -75,7 +75,7 @@ class Observing:
             _log.warning("service %s: %s", service.id, found.problem)
         with self.plane.store.write(durable=False) as tx:
             current = services.get_service(tx, service.id, lock=True)
-            if current is None or current.activity is not None or current.upstream is None:
+            if current is None or not should_serve(current) or current.upstream is None or current.half_promoted:
                 return
             seen = with_copies(found, None if current.following is None else current.following.copies)
             is_copied = seen.copies is not None and seen.needs_copy and is_due(seen.copies, found.observed_at)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ramet.backends.interface.values import Server, Sessions
+from ramet.backends.interface.values import Observation, Server, Sessions
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.health import Health
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.requests import CreateRequest, ForkRequest
@@ -17,6 +18,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from ramet.model.life_span import LifeTerms
 from ramet.model.service import Service
+from ramet.store import services as rows
 from tests.worlds import World, fork_service, look
 
 WINDOW = timedelta(days=30)
@@ -123,3 +125,18 @@ def test_an_operation_that_begins_during_a_round_keeps_maintenance_from_its_serv
     )
     maintain_servers(world.plane, world.plane.clock)
     assert maintained == [known[0].id, known[2].id]
+
+
+def test_a_service_that_is_half_promoted_during_a_round_is_not_restarted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+
+    def half_promoted(_server: Server) -> Observation:
+        with world.store.write() as tx:
+            rows.update_service(tx, service.id, half_promoted=True)
+        return Observation(False, "Its server is not running.")
+
+    monkeypatch.setattr(world.backend.servers, "inspect", half_promoted)
+    Health(world.plane).inspect()
+    assert look(world, service).activity is None

@@ -7,7 +7,7 @@ from ramet.control.duties.replica_health import fault_of_set, record_fault, subm
 from ramet.control.duties.restarts import Restarts
 from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
-from ramet.control.subjects import serving_services, serving_sets
+from ramet.control.subjects import serving_services, serving_sets, should_serve
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
@@ -54,7 +54,7 @@ class Health:
         self._restarts.log(service.id, f"server of service {service.id} is down, restarting it: {reason}")
         with self.plane.change() as tx:
             current = services.get_service(tx, service.id, lock=True)
-            if current is None or current.activity is not None or current.paused or current.deleted_at is not None:
+            if current is None or not should_serve(current) or current.half_promoted:
                 return
             operation_id = submit(tx, ProcedureName.RESTART, service.id, Restartable())
             services.update_service(tx, service.id, operation_id=operation_id, down_reason=reason)
