@@ -1,6 +1,7 @@
 """A round of a duty takes seconds for some services: the others are looked after as they are when it reaches them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from ramet.backends.interface.values import Observation, Server, Sessions
 from ramet.control import archive, services
 from ramet.control.duties.archive import OffHostArchive, discard_old_archives
+from ramet.control.duties.drills import record_overdue_drills
 from ramet.control.duties.health import Health
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.maintenance import maintain_servers
@@ -140,3 +142,17 @@ def test_a_service_that_is_half_promoted_during_a_round_is_not_restarted(
     monkeypatch.setattr(world.backend.servers, "inspect", half_promoted)
     Health(world.plane).inspect()
     assert look(world, service).activity is None
+
+
+def test_damage_that_a_drill_finds_during_a_round_is_not_replaced_by_less(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+
+    def drilled() -> None:
+        with world.store.write() as tx:
+            rows.update_service(tx, service.id, drilled_at=datetime.now(UTC), drill_failure="There is damage.")
+
+    before_first_call(monkeypatch, world.backend.copies, "are_needed", drilled)
+    record_overdue_drills(replace(world.plane, clock=lambda: datetime.now(UTC) + timedelta(days=9)))
+    assert look(world, service).drill_failure == "There is damage."

@@ -57,15 +57,13 @@ def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
     if since is not None:
         failure = f"No restore has been verified since {rfc3339(since)}."
         _log.warning("service %s: %s", service.id, failure)
-        with plane.store.write() as tx:
-            services.update_service(tx, service.id, drill_failure=failure)
+        _record(plane, service, drill_failure=failure)
 
 
 def _lift_failure(plane: Plane, service: Service) -> None:
     """Remove what an earlier drill has found, which no other one can find better."""
     if service.drill_failure is not None:
-        with plane.store.write() as tx:
-            services.update_service(tx, service.id, drill_failure=None)
+        _record(plane, service, drill_failure=None)
 
 
 def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) -> None:
@@ -75,8 +73,19 @@ def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) ->
     if _overdue_since(plane, service, since, 4 * every) is not None:  # every other drill is from the archive
         failure = f"No restore from the off-host archive has been verified since {rfc3339(since)}."
         _log.warning("service %s: %s", service.id, failure)
-        with plane.store.write() as tx:
-            services.update_service(tx, service.id, archive_drill_failure=failure)
+        _record(plane, service, archive_drill_failure=failure)
+
+
+def _record(plane: Plane, service: Service, **columns: str | None) -> None:
+    """Record what is known of the drills of a service, unless another one has ended since it was read."""
+    with plane.store.write() as tx:
+        current = services.get_service(tx, service.id, lock=True)
+        if current is not None and _ends(current) == _ends(service):
+            services.update_service(tx, service.id, **columns)
+
+
+def _ends(service: Service) -> tuple[datetime | None, datetime | None]:
+    return service.drilled_at, service.archive_drilled_at
 
 
 def _overdue_since(
