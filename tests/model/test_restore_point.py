@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ramet.errors import Invalid
+from ramet.errors import Invalid, WrongState
 from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
 from ramet.model.gaps import Gap
@@ -75,6 +75,12 @@ def test_a_snapshot_is_chosen_by_its_id_or_is_the_newest_that_was_taken_by_hand_
         assert point.base.id == found
     with pytest.raises(Invalid, match="the name 'goud': Did you mean 'good'"):
         choose(ForkStrategy.LAST_SNAPSHOT, None, "goud", known, NOW)
+    later = replace(known, names_under_way=["good", "first"])
+    with pytest.raises(WrongState, match="The newest snapshot named 'good' is being taken"):
+        choose(ForkStrategy.LAST_SNAPSHOT, None, "good", later, NOW)
+    point = choose(ForkStrategy.LAST_SNAPSHOT, None, "first", later, NOW)  # an id, which is also somebody's name
+    assert point.base is not None
+    assert point.base.id == "first"
 
 
 ROOT = Ancestor("r" * 10, "root", minutes_ago(500), False, False, minutes_ago(400))

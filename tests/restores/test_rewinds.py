@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ramet.backends.interface.values import Server
 from ramet.control.services import delete_service, list_services
-from ramet.errors import Failed, Invalid
+from ramet.errors import Failed, Invalid, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -169,6 +169,18 @@ def test_a_checkpoint_with_a_name_of_before_is_the_one_that_counts(world: World,
     checkpoint(world, shop, "good")
     world.backend.commit(shop.id, "two")
     checkpoint(world, shop, "good")
+    world.backend.commit(shop.id, "three")
+    rewind(world, shop, "good")
+    assert world.backend.values(shop.id) == ["one", "two"]
+
+
+def test_a_checkpoint_that_is_being_taken_is_not_passed_over_for_an_earlier_one(world: World, shop: Service) -> None:
+    checkpoint(world, shop, "good")
+    world.backend.commit(shop.id, "two")
+    verbs.create_checkpoint(world.plane, world.project.id, shop.id, "good")
+    with pytest.raises(WrongState, match="The newest snapshot named 'good' is being taken"):
+        rewind(world, shop, "good")
+    world.worker.run_until_idle()
     world.backend.commit(shop.id, "three")
     rewind(world, shop, "good")
     assert world.backend.values(shop.id) == ["one", "two"]

@@ -21,7 +21,7 @@ from ramet.control.lookup import check_promoted, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest, is_neutralized, kept
-from ramet.control.restore import archive_of, check_snapshots, gaps_of
+from ramet.control.restore import archive_of, check_snapshots, gaps_of, pending_snapshots
 from ramet.control.services import accept, check_region
 from ramet.control.sleep import with_server_ports
 from ramet.errors import Invalid, Unavailable, WrongState
@@ -238,7 +238,8 @@ def _known_of(
     target: datetime | None,
     lost: frozenset[str] = frozenset(),
 ) -> Parent:
-    known = [one for one in snapshots.list_snapshots(tx, parent.id) if one.id not in lost]
+    listed = snapshots.list_snapshots(tx, parent.id)
+    known = [one for one in listed if one.id not in lost]
     is_unreached = target is not None and base_for(known, target) is None
     of_last = strategy is ForkStrategy.LAST_SNAPSHOT
     one_comes = of_last and operations.is_running(tx, parent.id, ProcedureName.SNAPSHOT)
@@ -249,6 +250,7 @@ def _known_of(
         snapshots=known,
         is_behind=of_last and _is_behind(tx, parent, newest(known), one_comes=one_comes),
         has_snapshot_under_way=one_comes,
+        names_under_way=[one.name for one in pending_snapshots(tx, parent.id, listed) if one.name] if one_comes else (),
         ancestors=_ancestors_of(plane, tx, parent) if is_unreached else (),
         archive=archive_of(plane, parent),
         is_deleted=parent.deleted_at is not None,

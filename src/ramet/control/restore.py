@@ -90,7 +90,7 @@ def list_snapshots(plane: Plane, project_id: str, service_id: str) -> list[Snaps
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
-        pending = _pending(tx, service, {snapshot.id for snapshot in known})
+        pending = pending_snapshots(tx, service.id, known)
     return [*known, *pending]
 
 
@@ -146,11 +146,13 @@ def snapshot_in_use_error(snapshot: Snapshot) -> Invalid:
     )
 
 
-def _pending(tx: sa.Connection, service: Service, known: set[str]) -> list[PendingSnapshot]:
-    rows = operations.under_way_of(tx, service.id, ProcedureName.SNAPSHOT)
+def pending_snapshots(tx: sa.Connection, service_id: str, known: Sequence[Snapshot]) -> list[PendingSnapshot]:
+    """Return the snapshots that are being taken by hand, and are not among those that are known."""
+    rows = operations.under_way_of(tx, service_id, ProcedureName.SNAPSHOT)
+    taken = {snapshot.id for snapshot in known}
     states = [msgspec.convert(row.state, SnapshotState) for row in rows]
     return [
-        PendingSnapshot(state.snapshot_id, service.id, state.name)
+        PendingSnapshot(state.snapshot_id, service_id, state.name)
         for state in states
-        if state.kind is SnapshotKind.MANUAL and state.snapshot_id not in known
+        if state.kind is SnapshotKind.MANUAL and state.snapshot_id not in taken
     ]

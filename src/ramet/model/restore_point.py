@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from ramet.errors import Invalid
+from ramet.errors import Invalid, WrongState
 from ramet.likeness import suggestion
 from ramet.model.archive import ArchiveSpan
 from ramet.model.fork import ForkStrategy
@@ -49,9 +49,9 @@ class Parent:
     """What is known of a service when a fork of it is requested.
 
     `is_behind`: a fork as of now holds more than the newest snapshot, or there is none, and one can be taken.
-    `has_snapshot_under_way`: one is being taken. `ancestors` are those of a fork, nearest first; they matter only to a
-    target before it was created. `archive` is what the off-host archive has; of a service that `is_deleted` there is
-    nothing else.
+    `has_snapshot_under_way`: one is being taken; `names_under_way` are the names of those that are taken by hand.
+    `ancestors` are those of a fork, nearest first; they matter only to a target before it was created. `archive` is
+    what the off-host archive has; of a service that `is_deleted` there is nothing else.
     """
 
     service_id: str
@@ -61,6 +61,7 @@ class Parent:
     gaps: Sequence[Gap] = ()
     is_behind: bool = False
     has_snapshot_under_way: bool = False
+    names_under_way: Sequence[str] = ()
     ancestors: Sequence[Ancestor] = ()
     archive: ArchiveSpan | None = None
     is_deleted: bool = False
@@ -75,8 +76,8 @@ def choose(
 ) -> RestorePoint:
     """Return the restore point of a request whose target was checked. Raises Invalid when there is none.
 
-    `snapshot_id` is the id or the name of a snapshot. LAST_SNAPSHOT has no base yet while the parent's first snapshot
-    is still being taken.
+    `snapshot_id` is the id or the name of a snapshot; raises WrongState while the newest of that name is being taken.
+    LAST_SNAPSHOT has no base yet while the parent's first snapshot is still being taken.
     """
     if parent.is_deleted:
         return _of_deleted(strategy, target, snapshot_id, parent)
@@ -145,6 +146,12 @@ def _named(strategy: ForkStrategy, snapshot_id: str, parent: Parent) -> RestoreP
             "Leave snapshot_id out, or send fork_strategy LAST_SNAPSHOT.",
         )
     found = named(parent.snapshots, snapshot_id)
+    if snapshot_id in parent.names_under_way and (found is None or found.id != snapshot_id):
+        raise WrongState(
+            "SNAPSHOT_CREATING",
+            f"The newest snapshot named {snapshot_id!r} is being taken",
+            "Try again when it is AVAILABLE, or send the id of an earlier one.",
+        )
     if found is None:
         alike = suggestion(snapshot_id, [one.name for one in parent.snapshots if one.name is not None])
         raise Invalid(
