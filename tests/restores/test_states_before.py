@@ -1,7 +1,7 @@
 """The state from before a restore in place: a paused service, from which the restore is undone."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,7 +19,7 @@ from ramet.errors import Exhausted
 from ramet.model.archive import is_archived
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.life_span import LifeTerms
+from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import Pool, pool_of, with_pool
@@ -74,6 +74,15 @@ def test_the_state_before_is_found_by_the_labels_expires_with_the_service_and_is
     assert (previous.labels, previous.life_span.expires_at) == ({"pr": "42"}, after.life_span.expires_at)
     assert (is_archived(previous), is_archived(after)) == (False, True)
     assert not previous.protected
+
+
+def test_the_state_before_of_a_service_that_expires_by_idleness_expires_after_as_long(
+    world: World, shop: Service
+) -> None:
+    extend_service(world.plane, world.project.id, shop.id, LifeTerms(idle_ttl_seconds=600))
+    found = restore(world, shop, RestoreRequest(target_time=now(world)))
+    previous = seen(world, str(found.previous_service_id))
+    assert previous.life_span == LifeSpan(previous.created_at + timedelta(seconds=600), ttl_seconds=600)
 
 
 def test_an_undo_keeps_passwords_also_when_the_history_has_forgotten_the_restore(world: World, shop: Service) -> None:

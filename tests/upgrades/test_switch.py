@@ -100,6 +100,15 @@ def test_the_state_before_has_the_labels_of_the_service_and_expires_with_it(worl
     assert (before.life_span, preview.life_span is not None) == (preview.life_span, True)
 
 
+def test_the_state_before_of_a_service_that_expires_by_idleness_expires_after_as_long(
+    world: World, shop: Service
+) -> None:
+    preview = world.fork(shop, ForkRequest(ForkStrategy.NOW, life=LifeTerms(idle_ttl_seconds=600)))
+    span = seen(world, str(upgraded(world, preview).previous_service_id)).life_span
+    assert span is not None
+    assert (span.expires_at is not None, span.ttl_seconds, span.idle_ttl_seconds) == (True, 600, None)
+
+
 def test_the_state_before_of_a_protected_service_does_not_expire(world: World, shop: Service) -> None:
     kept = world.fork(shop, ForkRequest(ForkStrategy.NOW, life=LifeTerms(ttl_seconds=3600)))
     set_protection(world.plane, world.project.id, kept.id, protected=True)

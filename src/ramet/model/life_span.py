@@ -82,6 +82,15 @@ class LifeSpan(Struct, frozen=True, omit_defaults=True):
         """The span without what was observed of the service."""
         return LifeSpan(self.expires_at, self.ttl_seconds, self.idle_ttl_seconds, latest_at=self.latest_at)
 
+    def of_state_before(self, now: datetime) -> "LifeSpan":
+        """Return the span of the paused service that keeps what a restore or an upgrade replaces.
+
+        A paused service is never idle: where only idleness ends the span, that one has the same time from now.
+        """
+        if self.idle_ttl_seconds is None or self.expires_at is not None:
+            return self.as_granted
+        return for_seconds(LifeSpan(latest_at=self.latest_at), self.idle_ttl_seconds, now)
+
     def is_due_for_announcement(self, now: datetime) -> bool:
         """Tell whether it is to be announced now."""
         return self.announced_at is None and self.ends_at is not None and now >= self.ends_at - self.lead

@@ -214,7 +214,7 @@ class RestoreInPlace(Steps):
 
     def _insert_previous(self, tx: sa.Connection, work: Work[RestoreState], service: Service) -> None:
         """Add the row of the service that gets the state before; it shows the same status during the exchange."""
-        state, used = work.state, services.used_ports(tx)
+        state, used, now = work.state, services.used_ports(tx), self.tools.clock()
         port = next((port for port in state.free_ports if port not in used), None)
         if port is None:
             raise Failed("NO_FREE_PORT", "Every port that was free for the state before is in use", "Restore again.")
@@ -230,11 +230,11 @@ class RestoreInPlace(Steps):
             host=service.host,
             port=port,
             pg_major=service.pg_major,
-            created_at=self.tools.clock(),
+            created_at=now,
             verifier=service.verifier,
             origin=service.origin,
             labels=service.labels,
-            life_span=None if service.life_span is None else service.life_span.as_granted,
+            life_span=None if service.life_span is None else service.life_span.of_state_before(now),
             settings=with_pool({**service.settings, SETTING: False, STATE_OF: service.id}, None),  # its archive has it
         )
         services.insert_service(tx, before)

@@ -174,7 +174,8 @@ class Upgrade(Steps):
     def set_aside(self, work: Work[UpgradeState]) -> Outcome:
         service, state = self.tools.service(work.subject), work.state
         # A protected service does not expire, and neither does what it was: its life span does not count.
-        span = None if service.protected or service.life_span is None else service.life_span.as_granted
+        granted = None if service.protected else service.life_span
+        span = None if granted is None else granted.of_state_before(self.tools.clock())
         self.tools.backend.upgrades.hand_over(work.subject, state.previous_id)
 
         def record(tx: sa.Connection) -> None:
