@@ -3,15 +3,21 @@
 from datetime import UTC, datetime
 from itertools import count
 
+import pytest
+
+from ramet.ids import new_id
 from ramet.model.address import with_wanted_host
 from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
+from ramet.model.replica_set import Node
 from ramet.model.size import Size
-from ramet.store import operations, running, services
+from ramet.store import operations, replica_sets, running, services
 from ramet.store.database import Store
+from tests.store.test_replica_sets import a_set
 from tests.store.values import a_project, a_service
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
+SIZES = {"before": (500, 2), "after": (500, 2)}
 
 
 def test_servers_that_run_or_start_count_and_others_do_not(store: Store) -> None:
@@ -37,6 +43,28 @@ def test_servers_that_run_or_start_count_and_others_do_not(store: Store) -> None
         a_service(tx, project, name="new", port=next(ports), size=Size())
         assert running.count_starting(tx) == starting + 2
         assert running.committed_mbs(tx) - before == 8 * 1024 + 256 + 3 * 64
+
+
+@pytest.mark.parametrize("name", ["start", "resize", "set_sleep", "set_wal_level"])
+def test_a_paused_service_that_is_resumed_counts_with_its_replicas_until_they_are_started(
+    store: Store, name: str
+) -> None:
+    with store.write() as tx:
+        shop, busy = (a_service(tx, a_project(tx), name=name, port=port) for name, port in (("a", 20000), ("b", 20001)))
+        made = a_set(tx, shop, nodes=(Node(new_id(), 20010), Node(new_id(), 20011)))
+        replica_sets.update_set(tx, made.id, ready_at=NOW)
+        services.update_service(tx, shop.id, ready_at=NOW, paused=True)
+        services.update_service(tx, busy.id, ready_at=NOW)
+        before = running.count_starting(tx)
+        for one in (shop, busy):
+            services.update_service(tx, one.id, operation_id=operations.submit(tx, name, "settle", one.id, SIZES))
+        assert running.count_starting(tx) == before + 3
+        services.update_service(tx, shop.id, operation_id=None, paused=False)
+        restart = operations.submit(tx, ProcedureName.RESTART_REPLICAS, "boot", made.id, {})
+        replica_sets.update_set(tx, made.id, operation_id=restart)
+        assert running.count_starting(tx) == before + 2
+        replica_sets.update_set(tx, made.id, operation_id=None)
+        assert running.count_starting(tx) == before
 
 
 def test_a_service_that_is_being_resized_counts_with_the_larger_size(store: Store) -> None:

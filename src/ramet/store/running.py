@@ -13,19 +13,29 @@ from ramet.store.due import UNDER_WAY
 from ramet.store.resizes import resizes_under_way
 from ramet.store.tables import is_live, operation, replica_set, service
 
-# Those that start a server beside the ones that have a row of their own. A drill waits until there is room.
-_STARTING = (ProcedureName.START.value, ProcedureName.RESTORE.value)
+
+def _under_way(*names: ProcedureName) -> sa.Select[tuple[str]]:
+    return sa.select(operation.c.id).where(UNDER_WAY, operation.c.procedure.in_([name.value for name in names]))
+
+
 _LIVE = is_live(service)
 # A paused service that an operation works on is being resumed, or is gone soon.
 _RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(None))
 _LIVE_SET = is_live(replica_set)
 _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 
+# These start the server of a paused service, and then its replicas; of a service that runs they restart it.
+_resuming = _under_way(ProcedureName.START, ProcedureName.RESIZE, ProcedureName.SET_SLEEP, ProcedureName.SET_WAL_LEVEL)
+_RESUMED = service.c.paused & service.c.operation_id.in_(_resuming)
+_RESTARTED = replica_set.c.operation_id.in_(_under_way(ProcedureName.RESTART_REPLICAS))
+
 # Statements that each request for a server sends are built once.
-_new_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None))
-_under_way = sa.select(sa.func.count()).select_from(operation).where(UNDER_WAY, operation.c.procedure.in_(_STARTING))
-_starting = sa.select(_new_services.scalar_subquery(), _under_way.scalar_subquery())
-_starting_sets = sa.select(replica_set.c.nodes).where(_LIVE_SET, replica_set.c.ready_at.is_(None))
+_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None) | _RESUMED)
+# A copy has no row of its own. A drill waits until there is room for one.
+_copies = sa.select(sa.func.count()).select_from(_under_way(ProcedureName.RESTORE).subquery())
+_starting = sa.select(_services.scalar_subquery(), _copies.scalar_subquery())
+_starting_sets = sa.select(replica_set.c.nodes).select_from(_OF_SETS)
+_starting_sets = _starting_sets.where(_LIVE, _LIVE_SET, replica_set.c.ready_at.is_(None) | _RESUMED | _RESTARTED)
 _size = (service.c.environment, service.c.memory_gbs)
 _by_size = sa.select(*_size, sa.func.count()).where(_RUNNING).group_by(*_size)
 _of_set = (replica_set.c.nodes, replica_set.c.environment, replica_set.c.memory_gbs)
@@ -45,8 +55,8 @@ class Running(NamedTuple):
 
 def count_starting(tx: sa.Connection) -> int:
     """Return how many servers are being made or started, of all projects."""
-    services, operations = tx.execute(_starting).one()
-    return int(services + operations) + sum(len(nodes) for nodes in tx.scalars(_starting_sets))
+    services, copies = tx.execute(_starting).one()
+    return int(services + copies) + sum(len(nodes) for nodes in tx.scalars(_starting_sets))
 
 
 def committed_mbs(tx: sa.Connection) -> int:
