@@ -12,6 +12,7 @@ from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.values import Server, SnapshotFacts, Source
 from ramet.control import restore
 from ramet.control.duties.drills import submit_due_drill
+from ramet.control.replica_sets import delete_set
 from ramet.control.requests import ForkRequest
 from ramet.control.services import delete_service, get_service, start_service, stop_service
 from ramet.errors import Unavailable
@@ -25,9 +26,12 @@ from ramet.operations.transitions import MAX_ATTEMPTS
 from ramet.procedures.postponed import next_snapshot_at
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DrillState
+from ramet.restores.verbs import RestoreRequest
 from ramet.store import operations, services, snapshots
 from ramet.store.tables import operation
-from tests.control.replica_sets import create
+from tests.control.replica_sets import create, sets_of
+from tests.restores.restoring import now, seen
+from tests.restores.restoring import restore as restored
 from tests.worlds import Hurried, World, fork_service
 
 
@@ -71,6 +75,31 @@ def test_what_begins_with_a_snapshot_waits_as_long_as_the_storage_takes(
         return
     slow(world.backend.replicas, "create")
     assert replica_status(create(world, parent)) is ReplicaSetStatus.ACTIVE
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("change", [stop_service, delete_service])
+def test_what_waits_for_replicas_that_storage_holds_up_ends_when_these_are_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: Callable[..., object], *, is_new: bool
+) -> None:
+    parent = world.create()
+    made = None if is_new else create(world, parent)
+    monkeypatch.setattr(world.backend.replicas, "create", _working(lambda _: True, 1_000_000))
+    if made is None:
+        made = create(world, parent)
+    else:
+        restored(world, parent, RestoreRequest(target_time=now(world)))
+    change(world.plane, world.project.id, parent.id)
+    world.worker.run_until_idle()
+    if change is stop_service:
+        assert status_of(seen(world, parent.id)) is Status.PAUSING
+        delete_set(world.plane, world.project.id, parent.id, made.id)
+        world.worker.run_until_idle()
+        assert sets_of(world, parent) == []
+    with world.store.read() as tx:
+        after = services.get_service(tx, parent.id)
+    assert after is not None
+    assert status_of(after) is (Status.PAUSED if change is stop_service else Status.DELETED)
 
 
 def test_storage_is_not_asked_all_the_time_whether_a_snapshot_is_stored(

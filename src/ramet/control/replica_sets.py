@@ -17,7 +17,7 @@ from ramet.model.environment import Environment
 from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
-from ramet.model.service import Service, status_of
+from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
@@ -68,21 +68,26 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
 
 
 def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> None:
-    """Accept the deletion of a set; one that is being created is canceled. Asking twice is no error."""
+    """Accept the deletion of a set; one that is being created, or made again, is canceled. Asking twice is no error.
+
+    That is accepted also while an operation works on the service: it waits for the set, which may wait for storage.
+    """
     with plane.change() as tx:
         parent = find_service(plane, tx, project_id, service_id, lock=True)
         found = _find(plane, tx, parent, set_id)
         if replica_status(found) is ReplicaSetStatus.DELETING:
             return
-        if status_of(parent) not in (Status.READY, Status.PAUSED, Status.UNSTABLE) or parent.activity is not None:
+        after, activity = None, found.activity
+        is_canceled = activity is not None and activity.procedure in SPECS[ProcedureName.DELETE_REPLICAS].interrupts
+        is_free = status_of(parent) in (Status.READY, Status.PAUSED, Status.UNSTABLE) and parent.activity is None
+        if is_being_deleted(parent) or not (is_free or is_canceled):
             raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
-        after = None
-        if found.activity is not None and found.activity.procedure in SPECS[ProcedureName.DELETE_REPLICAS].interrupts:
-            after = found.activity.operation_id
+        if activity is not None and is_canceled:
+            after = activity.operation_id
             operations.cancel(tx, after)
         else:
             _check_idle(found, "deleteReplicaSet")
-            _check_pooler_idle(tx, found, "deleteReplicaSet")
+        _check_pooler_idle(tx, found, "deleteReplicaSet")
         submit_for_set(tx, found, ProcedureName.DELETE_REPLICAS, DeleteReplicasState(after=after))
 
 

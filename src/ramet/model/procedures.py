@@ -337,7 +337,7 @@ _SPECS = (
         steps("destroy", destroy="Remove their data"),
         Status.DELETING,
         ReplicaSetStatus.DELETING,
-        interrupts=frozenset({ProcedureName.CREATE_REPLICAS}),
+        interrupts=frozenset({ProcedureName.CREATE_REPLICAS, ProcedureName.REBUILD_REPLICAS}),
     ),
     Spec(ProcedureName.REPLICA_POOLER, "Pooler of replicas", steps("follow")),
     Spec(

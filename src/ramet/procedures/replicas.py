@@ -77,7 +77,7 @@ def destroy_replicas(tools: Tools, service_id: str) -> None:
 
 
 def cancel_creations(tools: Tools, service_id: str) -> None:
-    """Cancel the creation of sets, for their service is being deleted."""
+    """Cancel what makes sets, or makes them again, for their service is being deleted."""
     interrupted = SPECS[ProcedureName.DELETE_REPLICAS].interrupts
     activities = [each.activity for each in _live_sets(tools, service_id) if each.activity is not None]
     creations = [one.operation_id for one in activities if one.procedure in interrupted]
