@@ -2,11 +2,15 @@
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from ramet.api.schemas.services import Service
 from ramet.client import Client
+from ramet.errors import Failed
+from ramet.store.tables import service
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -111,6 +115,36 @@ def test_a_service_that_another_command_makes_during_a_deletion_is_returned_for_
     )
     again = terminal.made("service", "create", "raced", "--if-not-exists")
     assert [again["service_id"]] == others
+
+
+@pytest.mark.parametrize("options", [(), ("--no-wait",)])
+def test_a_service_that_could_not_be_made_is_not_returned_for_its_name(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    name = f"retried{len(options)}"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Failed("DISK_FULL", "The disk is full")
+
+    def shown_until(at: datetime) -> None:
+        with world.runtime.plane.store.write() as tx:
+            failed = (service.c.name == name) & service.c.failed_at.is_not(None)
+            tx.execute(service.update().where(failed).values(failed_at=at))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.servers, "await_ready", refuse)
+        assert terminal.ramet("service", "create", name).code != 0
+    shown_until(datetime.now(UTC) + timedelta(hours=1))
+    get_service = Client.get_service
+
+    def get_until_now(*given: Any) -> Service:
+        found = get_service(*given)
+        shown_until(datetime.now(UTC) - timedelta(hours=1))
+        return found
+
+    monkeypatch.setattr(Client, "get_service", get_until_now)
+    again = terminal.made("service", "create", name, "--if-not-exists", *options)
+    assert terminal.made("wait", name)["service_id"] == again["service_id"]
 
 
 def begin_deletion(

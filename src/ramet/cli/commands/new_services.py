@@ -12,19 +12,23 @@ import msgspec
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connection_string
 from ramet.cli.ui.keeping import KEPT, find_taken, keeping_of, keeping_options
-from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, password_option
+from ramet.cli.ui.options import ENVIRONMENT, Listing, output_option, parent_of_replica, password_option
 from ramet.cli.ui.output import print_data, say
 from ramet.cli.ui.secrets import show_unsaved, shown_if_unsaved
 from ramet.cli.ui.waiting import Waiting, waiting_options
 from ramet.cli.user_files.passwords import passwords_path, save_password
 from ramet.client import Client, Keeping
+from ramet.client.errors import ApiError, TimedOut, is_absence
+from ramet.client.polling import poll
 from ramet.errors import Error, Failed
 from ramet.model.environment import Environment
+from ramet.model.procedures import SPECS
 from ramet.model.service_type import ServiceType
-from ramet.model.status import Status
+from ramet.model.status import OperationStatus, Status
 
 TYPE = click.Choice(ServiceType, case_sensitive=False)
 _DELETION_SECONDS = 1800.0  # how long a command waits for one that does not wait otherwise
+_CREATIONS = {name for name, spec in SPECS.items() if spec.creates and spec.set_status is None}
 
 
 def version_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -63,13 +67,13 @@ class NewService:
     def returns_existing(self, client: Client, *names: str, known: Listing | None = None) -> bool:
         """Print the services that have these names already, if the user wants that; True when there is no more to do.
 
-        One that is being deleted is waited for: until it is gone, its name leads to two services.
+        One that is being deleted or could not be made is waited for: until it is gone, its name leads to two services.
         Raises Invalid for a name that is taken. A request with an idempotency key may be a repetition: it has the name.
         """
         if self.allow_duplicate_name or (self.idempotency_key is not None and not self.if_not_exists):
             return False
         there = (known or Listing(client)).services
-        while self.if_not_exists and self._has_awaited_deletions(client, there, names):
+        while self.if_not_exists and self._has_awaited_ends(client, there, names):
             there = client.list_services()  # another command may have made one of these names
         found = find_taken(there, names, if_not_exists=self.if_not_exists)
 
@@ -83,14 +87,19 @@ class NewService:
             _print_each(ready(), self.output, as_list=len(names) > 1)
         return bool(found)
 
-    def _has_awaited_deletions(self, client: Client, known: Sequence[Service], names: Sequence[str]) -> bool:
-        """Wait for the services of these names that are being deleted, also with --no-wait; tell whether one was."""
-        going = [one for one in known if one.name in names and one.status is Status.DELETING]
+    def _has_awaited_ends(self, client: Client, known: Sequence[Service], names: Sequence[str]) -> bool:
+        """Wait for the services of these names that will be gone, also with --no-wait; tell whether one was."""
+        of_names = [one for one in known if one.name in names]
+        deleted = [one for one in of_names if one.status is Status.DELETING]
+        failed = [one for one in of_names if one.status is Status.UNSTABLE and _could_not_be_made(client, one)]
         waiting = Waiting(_DELETION_SECONDS) if self.waiting.seconds is None else self.waiting
-        for one in going:
+        for one in deleted:
             doing, done = f"Waiting for the deletion of the earlier {one.name}", f"The earlier {one.name} is deleted"
             waiting.follow(client.wait_deleted, one.service_id, doing, done)
-        return bool(going)
+        for one in failed:
+            doing, done = f"Waiting for the end of {one.name}, which failed", f"The {one.name} that failed is gone"
+            waiting.follow(functools.partial(_wait_gone, client), one.service_id, doing, done)
+        return bool(deleted or failed)
 
     def follow(
         self, client: Client, accepted: Service, doing: str = "", detail: Callable[[], str] = lambda: ""
@@ -173,6 +182,29 @@ class NewService:
         if password is None:
             return "changed since the service was created; to set another one: ramet service update-password"
         return password if self.no_save_password else f"saved in {passwords_path()}"
+
+
+def _could_not_be_made(client: Client, service: Service) -> bool:
+    """Tell whether the creation of a service has failed, or is being undone: Ramet shows it for a short time more."""
+    if parent_of_replica(service) is not None:
+        return False
+    known = client.list_operations(service.service_id).operations
+    ended = (OperationStatus.UNDOING, OperationStatus.FAILED)
+    return any(one.operation in _CREATIONS and one.status in ended for one in known)
+
+
+def _wait_gone(client: Client, service_id: str, timeout_seconds: float, seen: Callable[[Service], None]) -> None:
+    def is_gone() -> bool | None:
+        try:
+            seen(client.get_service(service_id))
+        except ApiError as error:
+            if is_absence(error):
+                return True
+            raise
+        return None
+
+    message = f"Service {service_id} failed, and is not gone after {timeout_seconds:g} s"
+    poll(is_gone, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, f"See 'ramet operations {service_id}'."))
 
 
 def _password_of(accepted: Service) -> str | None:
