@@ -1,6 +1,7 @@
 """The key that `ramet up` creates for its user."""
 
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,3 +144,49 @@ def test_a_home_directory_that_cannot_be_written_is_only_logged(
     ensure_user_credentials(projects, URL, None)
     assert "no credentials were saved" in caplog.text
     assert projects.list_projects() == [project]
+    assert projects.list_keys(project.id) == []
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_home_directory_that_cannot_be_read_is_only_logged(
+    projects: Projects,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_named: bool,
+) -> None:
+    given = ensure_credentials(projects, URL, tmp_path / "given.json") if is_named else None
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"/{256 * 'x'}")  # like one without permission, also for root
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ensure_user_credentials(projects, URL, given)
+    assert "no credentials were saved" in caplog.text
+    assert running._console_link(cast("Runtime", None), config_path()) == "/console"
+
+
+def test_two_ramets_started_in_turns_keep_their_keys(
+    projects: Projects, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other").mkdir()
+    store = Store.open(f"sqlite:///{tmp_path}/other/ramet.db")
+    others = Projects(store)
+    seen = []
+    for _ in range(3):
+        for ramet in (projects, others):
+            ensure_user_credentials(ramet, URL, None)
+            seen.append(_read(config_path()))
+    [mine, theirs] = [[key.public_key for key in r.list_keys(r.list_projects()[0].id)] for r in (projects, others)]
+    store.close()
+    assert [one.public_key for one in seen] == [*mine, *theirs] * 3
+    aside = config_path().with_name(f"credentials-{seen[0].public_key}.json")
+    assert _read(aside) == seen[0]
+    assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+    assert str(aside) in caplog.text
+    assert {path.name for path in aside.parent.glob("*.json")} == {"credentials.json", aside.name}
+
+
+def test_a_key_with_any_name_is_put_aside(projects: Projects) -> None:
+    other = Credentials("http://elsewhere", "p", "../k/", "s")
+    write_credentials(config_path(), other)
+    ensure_user_credentials(projects, URL, None)
+    assert _read(config_path().with_name("credentials-___k_.json")) == other
+    assert _read(config_path()).base_url == URL

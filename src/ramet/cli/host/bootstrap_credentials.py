@@ -2,9 +2,11 @@
 
 import getpass
 import logging
+import re
 from pathlib import Path
 
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
+from ramet.cli.user_files.files import changing
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.errors import Failed, Invalid, Unauthorized
@@ -38,24 +40,41 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Credential
     """Make sure that the user's own file has valid credentials.
 
     If another file was named, which has those that are `given`, the user's own file is not changed while it has
-    credentials of another Ramet.
+    credentials of another Ramet. Else these are put aside, and taken back by a start of the Ramet that they are of.
     """
     path = config_path()
     try:
-        if given is None:
+        kept = _read(path)
+        if kept is not None and _are_valid(projects, kept):
             ensure_credentials(projects, base_url, path, ca)
+        elif given is None:
+            with changing(path):  # where it cannot be written, no key is made that nobody would have
+                _exchange(projects, path, kept)
+                ensure_credentials(projects, base_url, path, ca)
         elif not path.exists():
             write_credentials(path, given)
-        elif (kept := _read(path)) is not None and _are_valid(projects, kept):
-            ensure_credentials(projects, base_url, path, ca)
-    except Failed as error:
+    except (Failed, OSError) as error:
         _log.warning("no credentials were saved for the command line: %s", error)
+
+
+def _exchange(projects: Projects, path: Path, kept: Credentials | None) -> None:
+    """Put credentials that are not valid here aside, and take those back that an earlier call has put aside."""
+    if kept is not None:
+        aside = path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9]', '_', kept.public_key)}.json")
+        write_credentials(aside, kept)
+        told = "the key for %s is not valid here: it is kept in %s, which --credentials-file can name"
+        _log.warning(told, kept.base_url, aside)
+    for aside in sorted(path.parent.glob(f"{path.stem}-*.json")):
+        if (found := _read(aside)) is not None and _are_valid(projects, found):
+            write_credentials(path, found)
+            aside.unlink()
+            return
 
 
 def _read(path: Path) -> Credentials | None:
     try:
         return read_credentials(path) if path.is_file() else None  # reading a pipe waits without end
-    except Invalid:
+    except (Invalid, OSError):
         return None
 
 

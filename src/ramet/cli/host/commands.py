@@ -31,7 +31,8 @@ from ramet.telemetry import start_logging
 def up(data_dir: Path | None, credentials_file: Path | None, **arguments: str | None) -> None:
     """Run Ramet on this host. SIGTERM stops HTTP and operations, but not the databases.
 
-    The first run creates a project and a key, and writes the key to your configuration. All other settings are
+    The first run creates a project and a key, and writes the key to your configuration. A key of another Ramet that is
+    there is kept beside it, as credentials-KEY.json, until that one is started again. All other settings are
     environment variables: see 'ramet settings'.
 
     \b

@@ -141,5 +141,5 @@ def _console_link(runtime: Runtime, credentials: Path) -> str:
         if kept is None:
             return CONSOLE_PATH
         return runtime.console.make_link(kept.public_key)
-    except Error:
+    except (Error, OSError):
         return CONSOLE_PATH
