@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ramet.client import ApiError, Client, TimedOut, WaitFailed
+from ramet.client import ApiError, Client, TimedOut, WaitFailed, polling
 from ramet.client.http_connection import Answer
 from ramet.client.life_spans import Keeping
 from ramet.client.transport import HttpTransport
@@ -174,25 +174,29 @@ def test_what_is_done_needs_no_content() -> None:
             client.revoke_key("key")
 
 
-def test_a_service_that_only_a_proxy_does_not_know_is_not_taken_for_deleted() -> None:
+def test_a_service_that_only_a_proxy_does_not_know_is_not_taken_for_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "_TOLERATED_OUTAGE_SECONDS", -1.0)
     transport = Answering(lambda *_: Answer(404, b"404 page not found"))
     with Client("http://elsewhere", "p", "k", "s", transport=transport) as client, pytest.raises(ApiError) as caught:
         client.wait_deleted("a123456789")
     assert caught.value.code == "UNKNOWN_ANSWER"
 
 
-def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Client) -> None:
+@pytest.mark.parametrize(
+    "failure", [Answer(503, b'{"code": "BUSY", "message": "Busy."}'), Answer(404, b"404 page not found")], ids=repr
+)
+def test_a_short_outage_while_waiting_is_lived_through(world: World, client: Client, failure: Answer) -> None:
     ready = client.wait_ready(client.create_service("steady").service_id, 30)
     taken = client.create_checkpoint(ready.service_id, "good")
-    outage = ["BUSY"]
+    outage = [failure]
 
     def handle(*request: Any) -> Answer:
         if outage:
-            return Answer(503, msgspec.json.encode({"code": outage.pop(), "message": "Busy."}))
+            return outage.pop()
         try:
             return network.request(*request)
         finally:
-            outage.append("BUSY")
+            outage.append(failure)
 
     with (
         closing(HttpTransport(world.base_url, 30)) as network,

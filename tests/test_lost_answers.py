@@ -20,6 +20,7 @@ MAKING = ("create_service", "fork_service", "fork_services", "import_service", "
 REFUSAL = Answer(400, b'{"code": "INVALID_NAME", "message": "No"}')
 BUSY = Answer(503, b'{"code": "BUSY", "message": "No"}')
 BAD_GATEWAY = Answer(502, b"Bad Gateway")
+NO_BACKEND = Answer(404, b"404 page not found")
 Outcome = Answer | Exception
 Sent = list[tuple[str | None, bytes | None]]
 
@@ -95,7 +96,7 @@ def test_the_repetition_is_the_same_request_with_the_same_key(method: str) -> No
 
 
 def test_a_request_is_repeated_until_the_server_is_back() -> None:
-    outcomes: list[Outcome] = [ConnectionResetError(), ConnectionRefusedError(), BUSY, REFUSAL]
+    outcomes: list[Outcome] = [BAD_GATEWAY, NO_BACKEND, ConnectionRefusedError(), BUSY, REFUSAL]
     assert len(set(requested("create_service", outcomes, ApiError))) == 1
 
 
@@ -111,7 +112,7 @@ def test_a_request_with_a_key_of_the_caller_is_repeated_by_the_caller(key: str) 
     assert requested("create_service", [TimeoutError()], TimedOut, idempotency_key=key)[0][0] == key
 
 
-@pytest.mark.parametrize("second", [TimeoutError(), ConnectionRefusedError()], ids=repr)
-def test_what_may_have_been_made_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, second: Exception) -> None:
+@pytest.mark.parametrize("second", [TimeoutError(), ConnectionRefusedError(), NO_BACKEND], ids=repr)
+def test_what_may_have_been_made_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, second: Outcome) -> None:
     monkeypatch.setattr(connection, "_REPEATED_WITHIN_SECONDS", 0.0)
     requested("create_service", [TimeoutError(), second], TimedOut, match="may have been accepted")

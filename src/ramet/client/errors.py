@@ -26,6 +26,11 @@ def is_absence(error: Error) -> bool:
     return isinstance(error, ApiError) and (error.status, error.code) == (404, "SERVICE_NOT_FOUND")
 
 
+def is_of_proxy(error: ApiError) -> bool:
+    """Tell whether a 404 is not of Ramet: it says nothing about what was asked for."""
+    return (error.status, error.code) == (404, UNKNOWN_ANSWER)
+
+
 def is_lost(error: Error) -> bool:
     """Tell whether the server may have accepted a request whose answer did not arrive."""
     if isinstance(error, ApiError):  # a proxy answers so when the server behind it does not

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ramet.api import schemas
-from ramet.client.errors import ApiError, TimedOut
+from ramet.client.errors import ApiError, TimedOut, is_of_proxy
 from ramet.errors import Error, Unavailable
 from ramet.model.status import OperationStatus
 
@@ -60,5 +60,5 @@ def poll_end(
 def _is_passing(error: Error) -> bool:
     """Tell whether the server may answer again soon: it is slow or being restarted, or its store is busy."""
     if isinstance(error, ApiError):
-        return error.status in (500, 502, 503, 504)
+        return error.status in (500, 502, 503, 504) or is_of_proxy(error)
     return isinstance(error, Unavailable | TimedOut)

@@ -63,11 +63,10 @@ _BY_KIND: dict[type[Error], int] = {
 
 def exit_code(error: Error) -> int:
     """Return the exit code for an error."""
-    from ramet.client.errors import UNKNOWN_ANSWER, ApiError, TimedOut
+    from ramet.client.errors import ApiError, TimedOut, is_of_proxy
 
     if isinstance(error, ApiError):
-        is_of_proxy = (error.status, error.code) == (404, UNKNOWN_ANSWER)  # it says nothing about the thing
-        return 1 if is_of_proxy else _BY_STATUS.get(error.status, 1)
+        return 1 if is_of_proxy(error) else _BY_STATUS.get(error.status, 1)
     kinds = {**_BY_KIND, TimedOut: TIMED_OUT}
     return next((kinds[kind] for kind in type(error).__mro__ if kind in kinds), 1)
 
