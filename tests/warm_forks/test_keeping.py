@@ -8,6 +8,7 @@ import pytest
 
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.memory.restore import MemoryRestore
+from ramet.control.duties.health import Health
 from ramet.control.forks import fork_services
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.services import create_service
@@ -241,8 +242,7 @@ def test_no_state_older_than_the_pool_allows_is_given_while_nobody_tends_it(warm
     warm.world.advance(timedelta(seconds=61))
     assert warm.world.fork(warm.shop, max_age_seconds=3600)["status"] == "QUEUED"
     warm.world.backend.crash(warm.shop["service_id"])
-    with warm.world.store.write() as tx:
-        services.update_service(tx, warm.shop["service_id"], down_reason="Its server is not running.")
+    set_down(warm, warm.shop["service_id"])
     warm.keeper.maintain()
     assert all(one.activity is not None for one in warm.forks())  # deleted, although its parent is down
 
@@ -257,6 +257,35 @@ def test_forks_are_replaced_soon_when_a_service_that_was_written_to_is_quiet_aga
     assert (len(warm.ids()), warm.ids() & kept) == (2, set())
     fork = warm.world.fork(warm.shop)
     assert (fork["status"], warm.rows(fork)) == ("READY", ["first", "more"])
+
+
+def test_a_fork_whose_server_cannot_be_started_is_replaced(warm: Warm) -> None:
+    warm.keep(1)
+    (dead,) = warm.forks()
+    set_down(warm, dead.id)
+    warm.keeper.maintain()
+    assert [one.activity for one in warm.forks()] == [None]
+    warm.tend()
+    assert (len(warm.ids()), dead.id in warm.ids()) == (1, False)
+
+
+def test_a_fork_that_waits_to_be_started_again_is_kept(warm: Warm) -> None:
+    warm.keep(1)
+    (stopped,) = warm.forks()
+    warm.world.backend.crash(stopped.id)
+    Health(warm.world.plane).inspect()
+    for _ in range(30):
+        warm.keeper.maintain()
+    warm.tend()
+    assert [(one.id, status_of(one)) for one in warm.forks()] == [(stopped.id, Status.READY)]
+    set_down(warm, stopped.id)
+    warm.keeper.maintain()
+    assert [one.activity for one in warm.forks()] == [None]
+
+
+def set_down(warm: Warm, service_id: str) -> None:
+    with warm.world.store.write() as tx:
+        services.update_service(tx, service_id, down_reason="Its server is not running.")
 
 
 def test_forks_give_way_when_the_host_is_full_and_are_not_made_where_they_would_fill_it(warm: Warm) -> None:

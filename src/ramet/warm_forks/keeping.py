@@ -27,7 +27,7 @@ from ramet.control.services import accept, submit_deletion
 from ramet.errors import Error, WrongState
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, is_being_deleted, is_standby, status_of
+from ramet.model.service import Service, is_being_deleted, is_down, is_standby, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import POOL_SETTING, Pool, Warmth, pool_of, warmth_of, with_warmth
 from ramet.procedures.servers import server_of
@@ -42,6 +42,7 @@ _LOOK_SECONDS = 2.0
 _SETTLED_SECONDS = 10.0
 _SPARE_SECONDS = 3  # a fork that would be too old sooner than this after it was submitted is not made
 _PAUSE_SECONDS = 15.0
+_DOWN_SECONDS = 60.0
 _AFTER_FAILURE = timedelta(minutes=1)
 _FREE_PORTS = 8
 _log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class KeepingWarm:
     _demand: Demand = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _paused_until: dict[str, float] = field(default_factory=dict)
+    _down_since: dict[str, float] = field(default_factory=dict)
     _next_fork_at: float = 0.0
     _faults: Faults = field(default_factory=lambda: Faults("warm forks"))
 
@@ -88,6 +90,8 @@ class KeepingWarm:
                 if fork.origin is not None and not is_being_deleted(fork):
                     found.setdefault(fork.origin.service_id, []).append(fork)
         self._seen = {one: self._seen[one] for one in parents if one in self._seen}
+        now, down = self.seconds(), [one.id for own in found.values() for one in own if is_down(one)]
+        self._down_since = {one: self._down_since.get(one, now) for one in down}
         for parent_id, own in found.items():
             if parent_id not in parents:
                 with self._faults.contained(parent_id):
@@ -110,11 +114,18 @@ class KeepingWarm:
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
         self._discard(pool, [one for one in own if one not in kept], "A fork that is made now would be different")
-        kept = self._without_stale(parent, pool, kept)
+        dead = [one for one in kept if self._stays_down(one)]
+        self._discard(pool, dead, "Its server could not be started")
+        kept = self._without_stale(parent, pool, [one for one in kept if one not in dead])
         is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
         is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._next_fork_at)
         if is_due and is_time and self._host_is_idle(parent):
             self._make(parent, pool)
+
+    def _stays_down(self, fork: Service) -> bool:
+        """Tell whether the server of a fork is down for long, and not because its turn to be started has not come."""
+        since = self._down_since.get(fork.id)
+        return since is not None and fork.activity is None and self.seconds() - since >= _DOWN_SECONDS
 
     def _without_stale(self, parent: Service, pool: Pool, own: list[Service]) -> list[Service]:
         """Discard forks whose state is too old, and of more than the pool has; return the others.
