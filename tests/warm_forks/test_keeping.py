@@ -329,6 +329,17 @@ def test_memory_that_may_come_to_be_needed_is_given_up_too(warm: Warm) -> None:
     assert sum(one.activity is None for one in warm.forks()) == 1
 
 
+def test_a_fork_that_gives_way_makes_room_within_both_bounds(warm: Warm) -> None:
+    warm.keep(2)
+    with warm.world.store.read() as tx:
+        warm.world.backend.committed_mbs = running.committed_mbs(tx)
+    world = full(warm, startable=0)
+    for left in (1, 0):
+        create_service(world.plane, world.tenant.project.id, CreateRequest("another"))
+        assert sum(one.activity is None for one in warm.forks()) == left
+        world.work()
+
+
 def test_a_fork_that_cannot_be_made_is_not_tried_again_at_once(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 

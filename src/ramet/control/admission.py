@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.control.plane import Plane
+from ramet.control.plane import Plane, Yielded
 from ramet.errors import Exhausted
 from ramet.model.capacity import Capacity, memory_needed_mbs
 from ramet.model.environment import Environment
@@ -77,11 +77,12 @@ def check_admission(plane: Plane, tx: sa.Connection, capacity: Capacity, project
     `capacity` is what `capacity_of` has found. No other transaction that asks runs before this one ends.
     """
     services.take_turn(tx)
+    given = Yielded(0, 0)
     bound = capacity.tightest
     if bound is not None and wanted.servers:
         starting = running.count_starting(tx)
         missing = starting + wanted.servers - bound.room
-        if missing > 0 and plane.give_way(tx, missing, 0).servers < missing:
+        if missing > 0 and (given := plane.give_way(tx, missing, 0)).servers < missing:
             raise Exhausted(
                 "HOST_FULL",
                 f"The host has room for {max(0, bound.room - starting)} more servers now, and this needs"
@@ -92,7 +93,7 @@ def check_admission(plane: Plane, tx: sa.Connection, capacity: Capacity, project
     if capacity.committed_mbs is None or not wanted.memory_mbs:
         return
     committed = running.committed_mbs(tx)
-    missing = committed + wanted.memory_mbs - capacity.committed_mbs
+    missing = committed - given.memory_mbs + wanted.memory_mbs - capacity.committed_mbs
     if missing > 0 and plane.give_way(tx, 0, missing).memory_mbs < missing:
         raise Exhausted(
             "HOST_FULL",
