@@ -288,6 +288,21 @@ def set_down(warm: Warm, service_id: str) -> None:
         services.update_service(tx, service_id, down_reason="Its server is not running.")
 
 
+def test_none_are_kept_where_forks_fall_asleep(warm: Warm) -> None:
+    warm.keep(2)
+    project = warm.world.tenant.project.id
+    warm.world.projects.change_limits(project, {"fork_sleep_after_seconds": 900})
+    warm.tend()
+    assert warm.ids() == set()
+    credentials = warm.world.tenant.credentials
+    answer = warm.world.client.put(warm.path, json={"size": 2}, auth=credentials)
+    assert (answer.status_code, answer.json()["code"]) == (400, "FORKS_FALL_ASLEEP")
+    assert warm.world.client.put(warm.path, json={"size": 0}, auth=credentials).status_code == 200
+    warm.world.projects.change_limits(project, {"fork_sleep_after_seconds": None})
+    warm.keep(2)
+    assert len(warm.ids()) == 2
+
+
 def test_forks_give_way_when_the_host_is_full_and_are_not_made_where_they_would_fill_it(warm: Warm) -> None:
     warm.keep(2)
     world = full(warm, startable=0)

@@ -21,6 +21,7 @@ from ramet.control import forks
 from ramet.control.admission import Wanted, capacity_of, check_admission, wanted_for
 from ramet.control.duties.faults import Faults
 from ramet.control.idempotency import new_identity
+from ramet.control.lookup import find_project
 from ramet.control.plane import Plane, nobody_gives_way
 from ramet.control.ports import reserve_ports
 from ramet.control.services import accept, submit_deletion
@@ -107,17 +108,20 @@ class KeepingWarm:
             return
         with self.plane.store.read() as tx:
             wanted = forks.child_of(self.plane, parent, REQUEST, self.plane.clock())
+            stays_awake = find_project(tx, parent.project_id).limits.fork_sleep_after_seconds is None
             kept = [
                 one
                 for one in own
-                if fits(self.plane, one, wanted) and not was_replaced_since(tx, parent.id, one.created_at)
+                if stays_awake
+                and fits(self.plane, one, wanted)
+                and not was_replaced_since(tx, parent.id, one.created_at)
             ]
             is_being_replaced = was_replaced_since(tx, parent.id, self.plane.clock())
         self._discard(pool, [one for one in own if one not in kept], "A fork that is made now would be different")
         dead = [one for one in kept if self._stays_down(one)]
         self._discard(pool, dead, "Its server could not be started")
         kept = self._without_stale(parent, pool, [one for one in kept if one not in dead])
-        is_due = len(kept) < pool.size and status is Status.READY and not is_being_replaced
+        is_due = stays_awake and len(kept) < pool.size and status is Status.READY and not is_being_replaced
         is_time = not pool.automatic or (self._look(parent).is_settled and self.seconds() >= self._next_fork_at)
         if is_due and is_time and self._host_is_idle(parent):
             self._make(parent, pool)

@@ -6,8 +6,9 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.control.lookup import changeable_service, find_service
+from ramet.control.lookup import changeable_service, find_project, find_service
 from ramet.control.plane import Plane
+from ramet.errors import WrongState
 from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import AUTOMATIC, Pool, check_pool, pool_of, warmth_of, with_pool
@@ -31,11 +32,19 @@ class WarmForks:
 def keep_warm_forks(plane: Plane, project_id: str, service_id: str, size: int, max_age_seconds: int) -> WarmForks:
     """Let a service keep so many forks of its newest state ready, none of an older state than that.
 
-    With a size of 0 it keeps none, however often it is forked.
+    With a size of 0 it keeps none, however often it is forked. Raises WrongState where forks of the project fall
+    asleep: a warm fork cannot be given to a request for one that does.
     """
     pool = check_pool(size, max_age_seconds)
     with plane.store.write() as tx:
         service = changeable_service(plane, tx, project_id, service_id, "setWarmForks")
+        sleep_after = find_project(tx, project_id).limits.fork_sleep_after_seconds
+        if pool.size and sleep_after is not None:
+            raise WrongState(
+                "FORKS_FALL_ASLEEP",
+                f"Forks in this project fall asleep after {sleep_after} s, and no warm fork does",
+                "Remove fork_sleep_after_seconds from the limits of the project, or send size 0.",
+            )
         _set(tx, service, pool)
         return _shown(tx, service, pool)
 
