@@ -1,6 +1,8 @@
 """Sessions of the command line are in the service, whatever the environment says."""
 
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,7 +14,7 @@ from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.connection import connection_string
 from ramet.client import Client
 from ramet.endpoints import DATABASE
-from ramet.kits.changes import _schema_of
+from ramet.kits.changes import _comment, _schema_of
 from ramet.model.passwords import new_password
 from ramet.model.status import Status
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
@@ -33,6 +35,19 @@ def test_a_schema_is_read_where_the_service_is(source: Source, monkeypatch: pyte
     awake = {"status": Status.READY, "metadata": SimpleNamespace(sleeping=False)}
     service = cast(Service, SimpleNamespace(service_id="x", name="shop", endpoint=endpoint, **awake))
     assert "schema public" in _schema_of(client, service)
+
+
+def test_a_comment_says_in_utc_until_when_there_is_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = SimpleNamespace(expires_at=datetime(2026, 7, 1, 12, 30, tzinfo=UTC))
+    fork = SimpleNamespace(name="preview", metadata=metadata, endpoint=Endpoint("localhost", 5432))
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        comment = _comment(cast(Service, fork), "shop", [])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert ", until 2026-07-01 12:30 UTC.\n" in comment
 
 
 def test_a_role_is_created_where_the_service_is(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC
 
 import click
 import psycopg
 
 from ramet.api.schemas.services import Service
 from ramet.cli.connection import connect, connection_string, log_in
-from ramet.cli.ui.durations import local_time
 from ramet.cli.ui.options import service_command
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import shown_endpoint
@@ -73,7 +73,7 @@ def _comment(service: Service, parent: str, changed: Sequence[str]) -> str:
     until = service.metadata.expires_at
     lines = [
         f"**`{service.name}`** is a fork of `{parent}` for this change, at `{shown_endpoint(service)}`"
-        + ("." if until is None else f", until {local_time(until)}."),
+        + ("." if until is None else f", until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC."),
         "",
         f'With a key of your own: `psql "$(ramet db login {service.name})"`',
         "",

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -194,6 +195,19 @@ def test_operations_and_steps_are_listed_also_for_deleted_services(terminal: Ter
     everything = terminal.made("operations", service["service_id"], "--all")
     assert [operation["operation"] for operation in everything] == ["delete", "prepare", "create"]
     assert "historic" in terminal.ramet("operations").out
+
+
+def test_operations_are_shown_in_the_time_zone_of_the_host(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = terminal.made("service", "create", "timely")
+    at = datetime.fromisoformat(terminal.made("operations", made["service_id"])[0]["created"])
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        shown = terminal.ramet("operations", made["service_id"]).out
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert f"{at + timedelta(hours=5, minutes=30):%Y-%m-%d %H:%M:%S}" in shown
 
 
 def test_creating_a_role_requires_the_saved_admin_password(terminal: Terminal) -> None:

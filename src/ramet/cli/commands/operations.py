@@ -4,7 +4,7 @@ import click
 from rich.text import Text
 
 from ramet.api.schemas.operations import Operation
-from ramet.cli.ui.durations import shown_duration
+from ramet.cli.ui.durations import local_time, shown_duration
 from ramet.cli.ui.options import complete_service, find_service, output_option, with_client
 from ramet.cli.ui.output import print_result, print_rows
 from ramet.client import Client
@@ -62,7 +62,7 @@ def list_operations(
 def _row(operation: Operation) -> list[str | Text]:
     took = operation.step if operation.seconds is None else shown_duration(operation.seconds)
     return [
-        operation.created.strftime("%Y-%m-%d %H:%M:%S"),
+        local_time(operation.created),
         operation.service_name,
         operation.service_id,
         operation.operation,
