@@ -2,11 +2,13 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.waiting import BOUND_SECONDS
+from ramet.operations import schedule as schedule_module
 from ramet.operations.schedule import Duty, Schedule
 from ramet.store import duties
 from ramet.store.database import Store
@@ -92,3 +94,26 @@ def test_stopping_does_not_wait_for_the_next_time(store: Store) -> None:
     schedule.start()
     schedule.stop(BOUND_SECONDS)
     assert "duty-yearly" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_all_duties_that_do_not_end_are_waited_for_together(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, finish, begun = [0.0], threading.Event(), threading.Semaphore(0)
+
+    def linger() -> None:
+        begun.release()
+        finish.wait(BOUND_SECONDS)
+
+    def join(_: threading.Thread, timeout: float) -> None:
+        now[0] += timeout
+
+    schedule = Schedule(store, [Duty(name, 3600, linger) for name in ("one", "other", "third")])
+    schedule.start()
+    for _ in range(3):
+        assert begun.acquire(timeout=BOUND_SECONDS)
+    with monkeypatch.context() as patched:
+        patched.setattr(schedule_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        patched.setattr(threading.Thread, "join", join)
+        schedule.stop(10)
+    finish.set()
+    schedule.stop(BOUND_SECONDS)
+    assert now == [10]

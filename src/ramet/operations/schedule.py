@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -41,11 +42,12 @@ class Schedule:
             thread.start()
 
     def stop(self, drain_seconds: float = 10.0) -> None:
-        """Let the duties under way finish, and end the threads."""
+        """Let the duties under way finish, all of them within `drain_seconds`, and end the threads."""
         self._stopping.set()
+        deadline = time.monotonic() + drain_seconds
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(drain_seconds)
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def perform_due(self) -> None:
         """Perform, in the caller's thread, each duty that is due and that no other process has taken."""
