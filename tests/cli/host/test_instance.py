@@ -13,6 +13,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.cli.host import instance
+from ramet.cli.host.ending import end_all
 from ramet.errors import WrongState
 
 _HOLDER = """
@@ -87,6 +88,12 @@ def test_another_process_with_the_recorded_pid_is_not_signalled(
 def test_shared_locks_exclude_an_exclusive_lock(tmp_path: Path) -> None:
     with instance.shared(tmp_path), instance.shared(tmp_path), pytest.raises(WrongState), instance.alone(tmp_path):
         pass
+
+
+def test_who_ends_all_beside_a_server_or_worker_is_told_to_end_these(tmp_path: Path) -> None:
+    (tmp_path / "pool.json").touch()
+    with instance.shared(tmp_path), pytest.raises(WrongState, match="End each 'ramet serve' and 'ramet worker' first"):
+        end_all(tmp_path)
 
 
 def test_a_lock_that_cannot_be_opened_does_not_count_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from ramet.cli.ui.output import say
 from ramet.configured import backend_of
 
 _END_SECONDS = 60.0
+_REMEDY = "'ramet down' ends 'ramet up' only. End each 'ramet serve' and 'ramet worker' first, and try again."
 
 
 def end_all(data_dir: Path | None) -> None:
@@ -16,7 +17,7 @@ def end_all(data_dir: Path | None) -> None:
     ended = instance.end(settings.data_dir, _END_SECONDS)
     if ended is not None:
         say(f"ramet up (pid {ended.process.pid}) has stopped.")
-    with instance.alone(settings.data_dir):
+    with instance.alone(settings.data_dir, _REMEDY):
         backend_of(settings).host.stop_all()
     if settings.backend == "kubernetes":
         say("The databases keep running in the cluster. 'ramet service stop' stops them one by one.")

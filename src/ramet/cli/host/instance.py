@@ -23,6 +23,7 @@ from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.05
 _LOCK_SECONDS = 0.5
+_REMEDY = "Use that one, or another --data."
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Instance:
 
 
 @contextlib.contextmanager
-def alone(data_dir: Path) -> Iterator[None]:
-    """Lock the data directory exclusively. Raises WrongState, with the process that has locked it."""
-    with _locked(data_dir, fcntl.LOCK_EX):
+def alone(data_dir: Path, remedy: str = _REMEDY) -> Iterator[None]:
+    """Lock the data directory exclusively. Raises WrongState, with the process that has locked it and a remedy."""
+    with _locked(data_dir, fcntl.LOCK_EX, remedy):
         _worker_path(data_dir).unlink(missing_ok=True)  # that of one that was killed
         try:
             yield
@@ -123,11 +124,11 @@ def end(data_dir: Path, timeout_seconds: float) -> Instance | None:
 
 
 @contextlib.contextmanager
-def _locked(data_dir: Path, mode: int) -> Iterator[None]:
+def _locked(data_dir: Path, mode: int, remedy: str = _REMEDY) -> Iterator[None]:
     with os.fdopen(os.open(_lock_path(data_dir), os.O_RDWR | os.O_CREAT, 0o600)) as file:
         # Not at once: `running` in another process takes the lock for an instant.
         if not wait_until(lambda: _try_lock(file, mode), _LOCK_SECONDS, _PAUSE_SECONDS):
-            raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), "Use that one, or another --data.")
+            raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), remedy)
         yield
 
 
