@@ -189,6 +189,16 @@ def test_the_restore_point_is_chosen_as_for_a_fork(terminal: Terminal, world: Wo
     assert left(world) == []
 
 
+@pytest.mark.parametrize("outlives", ["0s", "30s"])
+def test_a_life_span_that_is_refused_is_named_by_its_option(
+    terminal: Terminal, world: World, parent: str, outlives: str
+) -> None:
+    assert parent
+    said = terminal.ramet("run", "--fork", "shop", "--outlives", outlives, "--", "true")
+    assert (said.code, "--outlives must be between 60 and" in said.err) == (3, True), said.err
+    assert left(world) == []
+
+
 def test_the_key_of_a_forker_is_enough(
     terminal: Terminal, world: World, parent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

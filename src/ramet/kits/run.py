@@ -1,6 +1,7 @@
 """`ramet run`: a command with a fork of its own."""
 
 import logging
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from ramet.cli.ui.durations import Duration, shown_duration
 from ramet.cli.ui.keeping import whole
 from ramet.cli.ui.options import complete_service, find_parent, with_client
 from ramet.cli.ui.output import say
-from ramet.client import Client
+from ramet.client import ApiError, Client
 from ramet.errors import NotFound
 from ramet.kits.throwaway import OUTLIVES_SECONDS, throwaway_fork
 
@@ -61,14 +62,25 @@ def run(
     """
     begun, service = time.monotonic(), find_parent(client, parent)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    labels, seconds = {"run-by": socket.gethostname()[:63]}, whole(outlives) or OUTLIVES_SECONDS
+    labels, seconds = {"run-by": socket.gethostname()[:63]}, round(outlives)
     chosen = {**point.fields(), "max_age_seconds": whole(max_age)}
     with (
         _interruptible(),
+        _named_as_here(),
         throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,
     ):
         say(f"{fork.service.name} is READY after {shown_duration(time.monotonic() - begun)}.", "green")
         return _run(command, libpq_environ(fork.variables))
+
+
+@contextmanager
+def _named_as_here() -> Iterator[None]:
+    """Name --outlives where Ramet refuses the life span of the fork: this command has no --ttl."""
+    try:
+        yield
+    except ApiError as error:
+        said = (re.sub(r"\bttl_seconds\b", "--outlives", text) for text in (error.message, error.details))
+        raise ApiError(error.status, error.code, *said) from error
 
 
 @contextmanager
