@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from ramet.app import Runtime
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority
@@ -130,6 +131,24 @@ def test_an_authority_that_has_expired_is_not_replaced_under_a_running_process(t
     certificate.refresh()
     local_inventory(settings)
     assert authority_of(settings).pem == expired.pem
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.crt"])
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_damaged_authority_ends_no_running_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, is_locked: bool
+) -> None:
+    settings = load_settings({}, data_dir=tmp_path, tls_cert="auto", storage_driver="copy")
+    certificate = ServerCertificate(lambda: Files(*http_certificate(settings)))
+    context, content = certificate.context, b"half"
+    if is_locked:
+        password = serialization.BestAvailableEncryption(b"secret")
+        encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        content = authority_of(settings).key.private_bytes(encoding, form, password)
+    (tmp_path / "secrets" / name).write_bytes(content)
+    certificate.refresh()
+    assert "HTTP keeps its certificate: The certificate authority in" in caplog.text
+    assert certificate.context is context
 
 
 @pytest.mark.parametrize("start", [partial(run_all, credentials_file=None), run_http, run_operations])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ramet.cli.host.admission import Admission
-from ramet.errors import Invalid
+from ramet.errors import Error, Invalid
 
 HANDSHAKE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.5
@@ -39,7 +39,7 @@ class ServerCertificate:
                 # Another context: handshakes in the event loop use this one at the same time.
                 self._loaded, self.context = self._load()
                 _log.info("HTTP uses another certificate from now on")
-        except (Invalid, OSError) as error:
+        except (Error, OSError) as error:
             _log.warning("HTTP keeps its certificate: %s", error)
 
     def _load(self) -> tuple[object, ssl.SSLContext]:

@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ramet.backends.local.host import files
+from ramet.errors import Failed
 
 _AUTHORITY_DAYS = 3650
 _SERVER_DAYS = 825
@@ -107,10 +109,18 @@ def replace_expired_authority(secrets: Path, now: datetime | None = None) -> Non
 
 
 def _authority_in(secrets: Path) -> Authority:
-    key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
+    try:
+        key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
+        certificate = x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes())
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise Failed(
+            "AUTHORITY_DAMAGED",
+            f"The certificate authority in {secrets} cannot be read: {error}",
+            "Restore ca.key and ca.crt from a backup of the data directory.",
+        ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise AssertionError("BUG: the key of the certificate authority is not an elliptic curve key")
-    return Authority(x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes()), key)
+    return Authority(certificate, key)
 
 
 def _put_aside(secrets: Path) -> None:
