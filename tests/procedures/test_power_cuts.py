@@ -122,6 +122,7 @@ UNREPEATABLE = [
     ("restore", "restore", "set_aside"),
     ("restore", "restore", "open"),
     ("promote", "promote", "publish"),
+    ("promote_logical", "promote_logical", "publish"),  # what the subscription has left out is forgotten
     ("set_wal_level", "set_wal_level", "open"),  # clients may have made slots
     ("drill", "drill", "drop"),
     ("import", "import", "analyze"),  # what was fetched is gone

@@ -165,7 +165,11 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
         inside.execute("INSERT INTO customers (name) VALUES ('the first one here')")
         assert inside.execute("SELECT count(subname) FROM pg_subscription").fetchone() == (0,)
         assert outside.execute(_SLOTS).fetchall() == []
-    assert not directory_of(paths_of(follower.backend, follower.server)).exists()
+    kept = directory_of(paths_of(follower.backend, follower.server))
+    assert [file.name for file in kept.iterdir()] == ["ended.json"]  # and no password
+    assert follower.backend.subscriptions.finish(follower.server, "one", 0.5).facts == facts
+    assert follower.backend.subscriptions.discard(follower.server.service_id) is None
+    assert not kept.exists()
     assert follower.backend.subscriptions.finish(follower.server, "one", 0.5).facts == {}
 
 

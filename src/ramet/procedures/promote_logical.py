@@ -37,9 +37,11 @@ class PromoteLogical(Steps):
             return boot(self.tools, work, server, clients=True) or Wait(_PAUSE_SECONDS, str(error))
         if ended.facts is None:
             return Wait(_PAUSE_SECONDS, ended.progress)
-        return Next("publish", replace(work.state, taken_over=ended.facts | work.state.taken_over))
+        state = replace(work.state, taken_over=ended.facts | work.state.taken_over)
+        return Next("publish", state, durable=True)  # which forgets what was found
 
     def publish(self, work: Work[PromoteState]) -> Outcome:
+        self.tools.backend.subscriptions.discard(work.subject)
         service = self.tools.service(work.subject)
         report = {**(service.report or {}), "promoted": work.state.taken_over}
 

@@ -100,7 +100,8 @@ class Subscriptions(Protocol):
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
         Another `promotion_id` is another first call. The values of sequences are carried over before; tables and
-        sequences that were not replicated are named. Publication, slot and password are removed.
+        sequences that were not replicated are named. Publication, slot and password are removed. The same call returns
+        the same again until `discard`.
         """
 
     def detach(self, server: Server) -> None:

@@ -6,6 +6,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
@@ -36,7 +37,7 @@ from ramet.model.passwords import Secret
 from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
-_SOURCE, _END, _MISSING = "source.json", "end", "missing.json"
+_SOURCE, _END, _MISSING, _ENDED = "source.json", "end", "missing.json", "ended.json"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -117,10 +118,23 @@ class LocalSubscriptions:
         return SubscriptionState(tables, copied, lag, problem)
 
     def finish(self, server: Server, promotion_id: str, timeout_seconds: float) -> Progress:
-        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
-        if not (directory_of(paths) / _SOURCE).exists():
-            return Progress({})  # it was finished before
-        kept = self._kept(paths)
+        paths = self.instances.paths(server.service_id)
+        directory = directory_of(paths)
+        ended = directory / _ENDED
+        if not ended.exists():
+            if not (directory / _SOURCE).exists():
+                return Progress({})
+            found = self._finish(paths, promotion_id, timeout_seconds)
+            if found.facts is None:
+                return found
+            files.write(ended, msgspec.json.encode(found.facts), durable=True)
+        for file in directory.iterdir():
+            if file != ended:
+                file.unlink()
+        return Progress(msgspec.json.decode(ended.read_bytes(), type=dict[str, Any]))
+
+    def _finish(self, paths: ServicePaths, promotion_id: str, timeout_seconds: float) -> Progress:
+        kept, name = self._kept(paths), name_of(paths.service_id)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
                 publisher = Publisher(source, name)
@@ -133,7 +147,6 @@ class LocalSubscriptions:
                 publisher.remove()
         except psycopg.OperationalError as error:
             raise _unreachable(kept.source, error, f". {_FORK}") from error
-        shutil.rmtree(directory_of(paths))
         return Progress({"end_lsn": end, "sequences": count, "not_replicated": missing})
 
     def detach(self, server: Server) -> None:
