@@ -10,8 +10,9 @@ import pytest
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.local.followers import examine as followers
-from ramet.backends.local.followers import slot
+from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.paths import Layout
+from ramet.backends.local.server.standby import source_directory
 from ramet.backends.local.sources import sources
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.subscriptions.subscriptions import LocalSubscriptions, directory_of
@@ -63,9 +64,16 @@ def test_a_deletion_says_what_stays_whatever_the_source_of_its_subscription_answ
 def test_a_slot_stays_with_a_warning_whatever_its_source_answers(
     tmp_path: Path, oid: int, value: bytes, words: str
 ) -> None:
-    vault = Vault(tmp_path / "key")
+    """The warning comes again until it is recorded, and the password is forgotten."""
+    instances: Any = SimpleNamespace(paths=Layout(tmp_path / "services", tmp_path / "sockets").service, account=None)
+    pool: Any = SimpleNamespace(driver=SimpleNamespace(remove_tree=lambda _path: None))
+    standbys = LocalFollowers(instances, pool, Vault(tmp_path / "key"))
+    standbys.__dict__["jobs"] = SimpleNamespace(end=lambda _paths: None)
+    directory = source_directory(instances.paths("s1"))
     with odd_source(oid, value) as source:
-        kept(tmp_path / "source", "slot.json", vault, source)
-        warning = slot.drop(tmp_path / "source", vault, "s1")
-    assert warning is not None
-    assert words in warning
+        kept(directory, "slot.json", standbys.vault, source)
+        left = [standbys.discard("s1") for _ in range(2)]
+    assert [words in (warning or "") for warning in left] == [True, True]
+    standbys.forget("s1")
+    assert not directory.exists()
+    assert standbys.discard("s1") is None

@@ -13,8 +13,8 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.requests import CreateRequest
 from ramet.control.services import delete_service, get_service
 from ramet.errors import NotFound
-from ramet.followers.verbs import FollowRequest, follow_service
-from ramet.model.service import status_of
+from ramet.followers.verbs import FollowRequest, follow_service, promote_service
+from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.operations.procedure import Procedure, Work
 from ramet.store.tables import operation
@@ -140,14 +140,40 @@ def test_a_power_cut_does_not_lead_back_to_before_a_step(
     assert under_way(world, name).step == step
 
 
-def test_a_power_cut_does_not_take_away_what_a_deletion_has_left_in_the_source(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def follow_with_slot(world: World) -> Service:
     followers = world.backend.followers
     limited = {**followers.facts.settings, "max_slot_wal_keep_size": "1024"}
     followers.facts = replace(followers.facts, settings=limited)
     request = FollowRequest(CreateRequest("new"), FOLLOWED, followers.password, creates_slot=True)
-    service = world.settle(follow_service(world.plane, world.project.id, request))
+    return world.settle(follow_service(world.plane, world.project.id, request))
+
+
+@pytest.mark.parametrize("has_all", [False, True], ids=["flushed", "all"])
+def test_a_power_cut_does_not_take_away_what_a_promotion_has_left_in_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch, has_all: bool
+) -> None:
+    followers, service = world.backend.followers, follow_with_slot(world)
+    followers.problem = "The source cannot be reached."
+    promote_service(world.plane, world.project.id, service.id, lsn=None, drain=False, neutralize=False)
+    disk, forget = Disk(world, monkeypatch, has_all=has_all), followers.forget
+
+    def crash_afterwards(service_id: str) -> None:
+        forget(service_id)
+        raise laws.Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(followers, "forget", crash_afterwards)
+        cut(world, disk, "promote", lambda procedure: procedure)
+    recover(world)
+    report = get_service(world.plane, world.project.id, service.id).report or {}
+    assert "stays in the source" in report["promoted"]["left_in_source"]
+    assert (followers.kept, status(world, service.id)) == ({}, Status.READY)
+
+
+def test_a_power_cut_does_not_take_away_what_a_deletion_has_left_in_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers, service = world.backend.followers, follow_with_slot(world)
     followers.problem = "The source cannot be reached."
 
     def crash(_service_id: str) -> None:

@@ -27,7 +27,7 @@ from ramet.procedures.state import PromoteState
 from ramet.store import services
 
 _PAUSE_SECONDS = 0.05
-_DOWN = "the server is not serving"
+_DOWN, _LEFT = "the server is not serving", "left_in_source"
 
 
 class Promote(Steps):
@@ -79,9 +79,12 @@ class Promote(Steps):
             self.tools.backend.servers.open(server)
         except Unavailable:
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, _DOWN)
-        left = self.tools.backend.followers.discard(work.subject)
-        promoted = work.state.taken_over | ({} if left is None else {"left_in_source": left})
-        report = {**(service.report or {}), "promoted": promoted}
+        taken_over, followers = work.state.taken_over, self.tools.backend.followers
+        if _LEFT not in taken_over and (left := followers.discard(work.subject)) is not None:
+            # Recorded first: without the password another run would not find it.
+            return Next(work.step, replace(work.state, taken_over={**taken_over, _LEFT: left}), durable=True)
+        followers.forget(work.subject)
+        report = {**(service.report or {}), "promoted": taken_over}
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, upstream=None, following=None, report=report, down_reason=None, half_promoted=False)

@@ -136,5 +136,9 @@ class Followers(Protocol):
     def discard(self, service_id: str) -> str | None:
         """End the copy, if it is under way, and remove the password, and the service's own slot in the source.
 
-        Return a warning when that slot stays, because the source cannot be reached; None otherwise.
+        Return a warning when that slot stays, because the source cannot be reached; None otherwise. The same call tries
+        it again then, and returns it again: the password goes with the server, or with `forget`.
         """
+
+    def forget(self, service_id: str) -> None:
+        """Remove the password of a source in which a slot stays. May run again."""

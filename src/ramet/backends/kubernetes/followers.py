@@ -160,8 +160,11 @@ class KubernetesFollowers:
         """Have held none back."""
 
     def discard(self, service_id: str) -> str | None:
-        self.place.api.delete(SecretObject, names.source_name(service_id))
+        self.forget(service_id)
         return None
+
+    def forget(self, service_id: str) -> None:
+        self.place.api.delete(SecretObject, names.source_name(service_id))
 
     def _traits(self, server: Server) -> Traits:
         secret = self.place.api.get(SecretObject, names.source_name(server.service_id))

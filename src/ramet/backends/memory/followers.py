@@ -125,13 +125,16 @@ class MemoryFollowers:
         self._running(server)
 
     def discard(self, service_id: str) -> str | None:
-        self.kept.pop(service_id, None)
         self.fetched.discard(service_id)
         slot = own_slot(service_id)
-        if slot in self.slots and self.problem is not None:
+        if slot in self.slots and self.problem is not None and service_id in self.kept:
             return f"The slot {slot} stays in the source. {self.problem}"
         self.slots.discard(slot)
+        self.forget(service_id)
         return None
+
+    def forget(self, service_id: str) -> None:
+        self.kept.pop(service_id, None)
 
     def _running(self, server: Server) -> Volume:
         volume = self.memory.volumes.get(server.service_id)

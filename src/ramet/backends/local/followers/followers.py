@@ -216,8 +216,12 @@ class LocalFollowers:
         Workplace(directory, self.instances.account).end_programs()
         self.pool.driver.remove_tree(paths.unfinished)
         left = slot.drop(directory, self.vault, service_id)
-        remove(directory)
+        if left is None:
+            remove(directory)
         return left
+
+    def forget(self, service_id: str) -> None:
+        remove(source_directory(self.instances.paths(service_id)))
 
     def _copy_of(self, server: Server) -> BaseCopy:
         return BaseCopy(self.instances, self.pool.driver, server, server.required_upstream, self.pool.free_bytes)
