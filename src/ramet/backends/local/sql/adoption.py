@@ -88,13 +88,12 @@ def adopt(paths: ServicePaths, *, neutralize: bool) -> dict[str, Any]:
     """
     found = foreign.read(paths)
     if found is None:
-        return {}
+        return foreign.adopted(paths)  # of a call whose result may not be recorded yet
     ended = _end_prepared(paths, every=neutralize)
     taken = _take_from_superusers(paths, ended)  # while it can be seen who they were
     superusers, parameters = _unlocked(paths, ended, lambda: _demote(paths))
     problems = _unlocked(paths, ended, lambda: _make_admin_owner(paths, found.database))
-    foreign.forget(paths)
-    return {
+    adopted = {
         "superusers_demoted": superusers,
         **taken,
         "parameters_revoked": parameters,
@@ -102,6 +101,8 @@ def adopt(paths: ServicePaths, *, neutralize: bool) -> dict[str, Any]:
         "not_reassigned": problems[:_PROBLEMS],
         "database": found.database,
     }
+    foreign.forget(paths, adopted)
+    return adopted
 
 
 def reported(found: dict[str, Any], adopted: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Such a copy has the superuser of the source's initdb instead of the platform's r
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 
-_NOTE, _BEFORE = "foreign.json", "foreign.before.json"
+_NOTE, _BEFORE, _ADOPTED = "foreign.json", "foreign.before.json", "adopted.json"
 
 
 class Foreign(msgspec.Struct, frozen=True):
@@ -40,10 +41,18 @@ def inherit(child: ServicePaths, parent: ServicePaths) -> None:
         write(child, found)
 
 
-def forget(paths: ServicePaths) -> None:
-    """Record that the platform has taken a copy over; snapshots of before are still such copies."""
+def forget(paths: ServicePaths, adopted: dict[str, Any] | None = None) -> None:
+    """Record that the platform has taken a copy over, and changed this; snapshots of before are still such copies."""
+    if adopted is not None:
+        files.write(paths.root / _ADOPTED, msgspec.json.encode(adopted), durable=True)
     if _note(paths).exists():
         _note(paths).replace(paths.root / _BEFORE)
+
+
+def adopted(paths: ServicePaths) -> dict[str, Any]:
+    """Return what was changed when a copy was taken over; nothing where none was."""
+    text = files.read(paths.root / _ADOPTED)
+    return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
 
 
 def names_of(found: Foreign | None) -> Sequence[str]:
