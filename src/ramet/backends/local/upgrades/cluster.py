@@ -21,6 +21,7 @@ from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.signals import end_all_in
 from ramet.backends.local.restore.single_user import SingleUser
+from ramet.backends.local.server.configuration import for_origins
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources.tools import job_count
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
@@ -124,6 +125,7 @@ class Cluster:
         preload = self.instances.config.preload_of(self.server.service_type, installation)
         settings = {
             **_SETTINGS,
+            **for_origins(installation.major),
             "unix_socket_directories": str(self.paths.sockets / "upgrade"),
             "hba_file": str(self.directory / "pg_hba.conf"),
             "ident_file": str(self.directory / "pg_ident.conf"),
