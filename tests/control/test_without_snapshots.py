@@ -1,10 +1,11 @@
 """Services whose storage takes no snapshots: forks are copies, and the past is in the archive only."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ramet.control import restore
+from ramet.control.duties.archive import discard_old_archives
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.fork_estimates import estimate_fork
@@ -50,3 +51,16 @@ def test_snapshots_are_refused_and_none_is_due(plain: World) -> None:
     submit_due_drill(plain.plane, timedelta(0))
     with plain.store.read() as tx:
         assert not operations.is_busy(tx)
+
+
+def test_old_wal_of_services_that_are_not_archived_is_removed(plain: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No snapshot does that, and on Kubernetes each service archives its WAL."""
+    service, archive = plain.create(), plain.backend.archive
+    archive.location = "s3://bucket"
+    asked: list[tuple[str, timedelta]] = []
+    now, window = datetime.now(UTC), timedelta(days=30)
+    monkeypatch.setattr(archive, "discard", lambda server, before: asked.append((server.service_id, now - before)))
+    for _ in range(2):
+        discard_old_archives(plain.plane, window, lambda: now)
+    assert [one for one, _ in asked] == [service.id] * 2
+    assert all(age >= window for _, age in asked)

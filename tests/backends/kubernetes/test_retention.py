@@ -1,10 +1,15 @@
 """What of the archive is removed: never what a snapshot or base backup of a service is rolled forward with."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from ramet.archive import layout
 from ramet.archive.wal import WalArchive
-from ramet.backends.kubernetes import names, waking
+from ramet.backends.kubernetes import names, retention, waking
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.site import Forks
 from tests.backends.kubernetes.past_world import NAME, STOPPED, World
 from tests.backends.kubernetes.servers import SHARED
 
@@ -59,3 +64,33 @@ def test_the_wal_of_a_destroyed_service_without_a_base_backup_goes_with_it(world
     world.archive(2)
     world.backend.servers.destroy(SHARED.service_id)
     assert list(world.bucket.objects(f"{SHARED.service_id}/")) == []
+
+
+def with_forks(world: World, forks: Forks) -> Place:
+    place = world.backend.place
+    changed = replace(place, site=replace(place.site, forks=forks))
+    changed.__dict__["bucket"] = world.bucket
+    return changed
+
+
+@pytest.mark.parametrize("forks", Forks)
+def test_wal_without_a_base_backup_is_removed_by_age_where_no_snapshot_needs_it(world: World, forks: Forks) -> None:
+    place = with_forks(world, forks)
+    for number in (1, 2):
+        world.archive(number)
+    name, now, hour = SHARED.service_id, datetime.now(UTC), timedelta(hours=1)
+    retention.discard(place, name, name, now + hour)
+    world.backend.restore.delete_snapshot(name, "snapshot01")
+    retention.discard(place, name, name, now - hour)
+    assert left(world) == ["01", "02"]
+    retention.discard(place, name, name, now + hour)
+    assert left(world) == ([] if forks is Forks.COPY else ["01", "02"])
+
+
+def test_wal_of_a_base_backup_is_not_removed_by_age(world: World) -> None:
+    place = with_forks(world, Forks.COPY)
+    world.back_up()
+    world.archive(2)
+    name = SHARED.service_id
+    retention.discard(place, name, name, datetime.now(UTC) + timedelta(minutes=1))
+    assert left(world) == ["02"]

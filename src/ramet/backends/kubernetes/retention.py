@@ -9,6 +9,7 @@ from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.kubernetes import archiving, base_backups, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import VolumeSnapshot
+from ramet.backends.kubernetes.site import Forks
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
 from ramet.errors import Unavailable
 from ramet.model.snapshot import Snapshot, lsn_number
@@ -24,8 +25,14 @@ def discard_wal(place: Place, service_id: str, oldest: Snapshot | SnapshotFacts)
 
 
 def discard(place: Place, service_id: str, archived_as: str, before: datetime) -> None:
-    """Remove the base backups that no time from `before` on needs, and the WAL that only they needed."""
+    """Remove the base backups that no time from `before` on needs, and the WAL that only they needed.
+
+    Where the storage takes no snapshots, WAL from before is of no use without a base backup, or a snapshot from when it
+    did.
+    """
     known = base_backups.complete(place, archived_as)
+    if not known and place.site.forks is Forks.COPY and not list(_needed_by_snapshots(place, service_id)):
+        _discard_older(place, archived_as, before)
     done = [one for one in known if one.end_time <= before]
     expired = done[:-1]
     for info in expired:
@@ -35,6 +42,12 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     firsts = [segment_named(one.begin_segment) for one in known if one not in expired]
     numbers = [one.number for one in firsts if one is not None]
     _discard_before(place, archived_as, min([*numbers, *_needed_by_snapshots(place, service_id)]))
+
+
+def _discard_older(place: Place, archived_as: str, before: datetime) -> None:
+    found = archiving.wal_of(place, archived_as).bucket.objects(layout.wal_prefix(archived_as))
+    old = [one.key for one in found if one.written_at < before and segment_named(layout.wal_name(one.key) or "")]
+    archiving.wal_of(place, archived_as).bucket.delete(old)
 
 
 def remove_unrestorable(place: Place, service_id: str) -> None:

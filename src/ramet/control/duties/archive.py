@@ -130,7 +130,7 @@ def _discard(plane: Plane, service: Service, before: datetime) -> datetime | Non
     None when all is removed. Where no base backup is listed, there may be WAL, and parts of one: that stays known.
     """
     archive, server = plane.backend.archive, server_of(service)
-    is_ended = service.deleted_at is not None or not is_archived(service)
+    is_ended = service.deleted_at is not None or (not is_archived(service) and service.archive_from is not None)
     if is_ended and _is_expired(plane, service, before):
         archive.remove(server)
         return None
@@ -164,9 +164,13 @@ def _if_archived(plane: Plane, service_id: str) -> Service | None:
 
 
 def _in_archive(plane: Plane) -> list[str]:
-    """Return the services of which the archive may have something to remove: also deleted and switched off ones."""
+    """Return the services of which the archive may have something to remove: also deleted and switched off ones.
+
+    It may have WAL of all others where no snapshot is taken, which would remove it.
+    """
+    has_all = plane.backend.copies.are_needed()
     with plane.store.read() as tx:
-        live = [one for one in _idle_services(tx) if is_archived(one) or one.archive_from is not None]
+        live = [one for one in _idle_services(tx) if has_all or is_archived(one) or one.archive_from is not None]
         return [one.id for one in (*live, *services.deleted_in_archive(tx))]
 
 
