@@ -85,3 +85,20 @@ def test_operations_that_no_client_requested_are_listed_only_if_they_failed_or_w
 
         assert listed(everything=False) == set(shown)
         assert listed(everything=True) == {*shown, *hidden}
+
+
+def test_what_a_store_has_no_character_for_keeps_no_list_from_being_read(store: Store) -> None:
+    """As what another Ramet answers, which is stored."""
+    texts = ["a\0b", "\0\0", "\\\0", "\\u0000", "\\\\u0000", "🦫"]
+    with store.write() as tx:
+        project = a_project(tx)
+        subject = a_service(tx, project).id
+        operation_id = operations.submit(tx, "stop", "step", subject, {"said": texts, "reason": None})
+    with store.read() as tx:
+        (listed,) = history.list_operations(tx, project.id, None, 10, None, everything=False)
+        kept = operations.get(tx, operation_id)
+    assert kept is not None
+    assert listed.id == operation_id
+    if store.is_postgresql:
+        texts = [text.replace("\0", "\ufffd") for text in texts]
+    assert kept.state["said"] == texts

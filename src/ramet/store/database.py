@@ -1,5 +1,6 @@
 """The store: one database, SQLite or PostgreSQL, opened with its schema up to date."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ _COMMON: dict[str, Any] = {
 }
 _UNREACHABLE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)
 _MIGRATION_IDLE_SECONDS = 300.0
+_ZERO = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not behind a backslash that is itself escaped
 
 
 class Store:
@@ -284,8 +286,16 @@ class _Text(StrDumperUnknown):
         return super().dump(obj.replace("\0", "\ufffd"))
 
 
+def _json(value: object) -> str:
+    """Return a value as JSON, without the character that `_Text` replaces.
+
+    PostgreSQL stores its escape, and refuses then each statement that reads any field of that value.
+    """
+    return _ZERO.sub("\\1\ufffd", msgspec.json.encode(value).decode())
+
+
 def _postgresql(url: str) -> sa.Engine:
-    engine = bounded_engine(url, **_COMMON)
+    engine = bounded_engine(url, **{**_COMMON, "json_serializer": _json})
 
     @sa.event.listens_for(engine, "connect")
     def configure(connection: psycopg.Connection, _record: Any) -> None:
