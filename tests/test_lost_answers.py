@@ -17,6 +17,7 @@ from tests.cli.world import World, open_world
 from tests.test_client_operations import sample_arguments
 
 MAKING = ("create_service", "fork_service", "fork_services", "import_service", "follow_database")
+ROTATING = ("rotate_key", "rotate_webhook_secret")
 REFUSAL = Answer(400, b'{"code": "INVALID_NAME", "message": "No"}')
 BUSY = Answer(503, b'{"code": "BUSY", "message": "No"}')
 BAD_GATEWAY = Answer(502, b"Bad Gateway")
@@ -87,7 +88,7 @@ def requested(
     return sent
 
 
-@pytest.mark.parametrize("method", MAKING)
+@pytest.mark.parametrize("method", [*MAKING, *ROTATING])
 def test_the_repetition_is_the_same_request_with_the_same_key(method: str) -> None:
     first, second = requested(method, [ConnectionResetError(), REFUSAL], ApiError)
     assert first == second
@@ -116,3 +117,4 @@ def test_a_request_with_a_key_of_the_caller_is_repeated_by_the_caller(key: str) 
 def test_what_may_have_been_made_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, second: Outcome) -> None:
     monkeypatch.setattr(connection, "_REPEATED_WITHIN_SECONDS", 0.0)
     requested("create_service", [TimeoutError(), second], TimedOut, match="may have been accepted")
+    requested("rotate_key", [TimeoutError(), second], TimedOut, match="previous_secret_until")

@@ -56,6 +56,22 @@ def test_a_rotated_key_accepts_both_secrets_for_a_while(world: World) -> None:
     assert [_list_with(world, made["public_key"], one).status_code for one in secrets] == [401, 401, 200]
 
 
+def test_a_rotation_that_is_repeated_with_its_key_voids_no_secret(world: World) -> None:
+    made = _make(world)
+    path = f"{_keys_path(world)}/{made['public_key']}/rotate"
+
+    def rotated(key: str) -> JsonObject:
+        return dict(world.post(path, {"overlap_seconds": 600}, headers={"Idempotency-Key": key}).json())
+
+    one, again = (rotated("first") for _ in range(2))
+    assert one == again
+    secrets = [made["secret_key"], one["secret_key"]]
+    assert [_list_with(world, made["public_key"], each).status_code for each in secrets] == [200, 200]
+    secrets += [rotated(key)["secret_key"] for key in ("second", "first")]
+    assert len(set(secrets)) == 4  # none comes back
+    assert [_list_with(world, made["public_key"], each).status_code for each in secrets] == [401, 401, 200, 200]
+
+
 def test_a_key_expires_and_can_be_prolonged(world: World) -> None:
     made = _make(world, expires_at=rfc3339(world.clock() + timedelta(hours=1)))
     pair = (made["public_key"], made["secret_key"])

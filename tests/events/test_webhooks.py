@@ -169,6 +169,15 @@ def test_both_secrets_sign_while_one_replaces_the_other(
     assert len(receiver.arrived[-1][1]["webhook-signature"].split()) == 1
 
 
+def test_a_rotation_that_is_repeated_with_its_key_makes_one_secret(world: World, receiver: Receiver) -> None:
+    webhook = _created(world, receiver)
+    path, first = _path(world, webhook["id"], "rotateSecret"), {"Idempotency-Key": "first"}
+    one, again = (world.post(path, {"overlap_seconds": 60}, headers=first).json() for _ in range(2))
+    assert one == again
+    other = world.post(path, {"overlap_seconds": 60}, headers={"Idempotency-Key": "second"}).json()
+    assert len({webhook["secret"], one["secret"], other["secret"]}) == 3
+
+
 def test_secrets_are_shown_once_sealed_in_the_store_and_not_in_the_audit(world: World, receiver: Receiver) -> None:
     webhook = _created(world, receiver)
     assert "secret" not in world.get(_path(world, webhook["id"])).json()

@@ -97,6 +97,17 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+RotationKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        required=False,
+        description="1 to 255 visible ASCII characters, random: the same key answers with the same secret, as long as "
+        "that is the present one.",
+        schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
+    ),
+]
+
 
 def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:
     """Refuse unknown and repeated query parameters where an operation changes something. Raises Invalid.

@@ -21,6 +21,10 @@ from ramet.model.secret import Secret
 _LONGEST_WAIT_SECONDS = 20
 _REPEATED_WITHIN_SECONDS = 10.0
 _MAY_EXIST = "The request may have been accepted: see 'ramet service list' before you send it again."
+MAY_BE_ROTATED = (
+    "There may be another secret, which nobody has: then previous_secret_until in the list says how long the one before"
+    " is valid. To rotate it again ends that one at once."
+)
 _NEXT = r'<([^>]*)>; *rel="?next'
 _Answer = TypeVar("_Answer")
 
@@ -88,12 +92,17 @@ class Connection:
         return self._decoded(self._answer(method, path, body, idempotency_key, wait_seconds), shape)
 
     def make(
-        self, path: str, shape: type[_Answer], body: Mapping[str, object], idempotency_key: str | None = None
+        self,
+        path: str,
+        shape: type[_Answer],
+        body: Mapping[str, object],
+        idempotency_key: str | None = None,
+        remedy: str = _MAY_EXIST,
     ) -> _Answer:
-        """Request new services, whose passwords are in the answer only; repeat that where the answer is lost.
+        """Request new services or secrets, which are in the answer only; repeat that where the answer is lost.
 
-        A random key leads the repetition to the services that the first request has made. A caller
-        with an `idempotency_key` repeats the request itself. Raises as `call` does.
+        A random key leads the repetition to what the first request has made. A caller with an `idempotency_key` repeats
+        the request itself. The `remedy` is for the case that no answer comes. Raises as `call` does.
         """
         key = os.urandom(16).hex() if idempotency_key is None else idempotency_key
         try:
@@ -101,11 +110,11 @@ class Connection:
         except Error as error:
             if idempotency_key is not None or not is_lost(error):
                 raise
-            late = TimedOut("TIMED_OUT", error.message, _MAY_EXIST)
+            late = TimedOut("TIMED_OUT", error.message, remedy)
         try:
             return poll(lambda: self.call("POST", path, shape, body, key), _REPEATED_WITHIN_SECONDS, lambda: late)
         except TimedOut as error:
-            raise TimedOut(error.code, error.message, _MAY_EXIST) from error
+            raise TimedOut(error.code, error.message, remedy) from error
 
     def pages(self, path: str, shape: type[_Answer]) -> Iterator[_Answer]:
         """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `call` does."""

@@ -105,19 +105,32 @@ class Keys:
         return key
 
     def rotate_key(
-        self, project_id: str, public_key: str, overlap_seconds: int, now: datetime, *, mark: str | None = None
+        self,
+        project_id: str,
+        public_key: str,
+        overlap_seconds: int,
+        now: datetime,
+        *,
+        mark: str | None = None,
+        derived: Callable[[str], Secret] | None = None,
     ) -> tuple[ApiKey, Secret]:
         """Give a key another secret; the present one is accepted for `overlap_seconds` more, an earlier one no longer.
 
         Console sessions that were begun before end with the present secret. `mark` is that of the secret to replace;
-        None: whichever it is. Raises NotFound, Invalid, WrongState.
+        None: whichever it is. `derived` makes the secret that replaces one with a digest: a key that has it already is
+        not changed, as the request was repeated. Raises NotFound, Invalid, WrongState.
         """
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
             wrong = f"overlap_seconds must be between 0 and {LONGEST_OVERLAP_SECONDS} (got {overlap_seconds})"
             raise Invalid("INVALID_OVERLAP_SECONDS", wrong, "Send 0 to end the present secret at once.")
-        secret, until = new_secret(), now + timedelta(seconds=overlap_seconds)
+        until = now + timedelta(seconds=overlap_seconds)
         with self.store.write() as tx:
             key = _unrevoked(tx, project_id, public_key, "rotate")
+            if derived is not None and key.previous_digest is not None:
+                secret = derived(key.previous_digest)
+                if digest_secret(secret) == key.secret_digest:
+                    return key, secret
+            secret = new_secret() if derived is None else derived(key.secret_digest)
             check_mark(mark, key.secret_digest, f"Key {public_key}")
             if not key.is_active(now):
                 raise WrongState(

@@ -18,6 +18,12 @@ def new_secret() -> Secret:
     return Secret(PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
 
 
+def derived_secret(root_key: bytes, webhook_id: str, idempotency_key: str, replaced: Secret) -> Secret:
+    """Return the secret that replaces another one: the same again for whoever repeats a rotation with the same key."""
+    content = f"{webhook_id} {replaced.reveal()}\0{idempotency_key}"
+    return Secret(PREFIX + base64.b64encode(hmac.digest(root_key, content.encode(), "sha256")).decode())
+
+
 def signed_headers(message_id: str, at: datetime, body: bytes, keys: Sequence[Secret]) -> dict[str, str]:
     """Return the headers of a delivery: its id, the time of this attempt, and a signature with each of the keys."""
     timestamp = str(int(at.timestamp()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +11,7 @@ from ramet import acting
 from ramet.control.plane import Plane
 from ramet.errors import Exhausted, Invalid, NotFound, WrongState
 from ramet.events.sealing import seal, unseal
-from ramet.events.signature import new_secret
+from ramet.events.signature import derived_secret, new_secret
 from ramet.events.targets import check_url
 from ramet.ids import new_id
 from ramet.model.cursor import PAGE, Page, check_limit, cursor_of, decode_cursor, page_of, time_and_id
@@ -105,19 +106,27 @@ def rotate_secret(
     overlap_seconds: int = OVERLAP_SECONDS,
     *,
     mark: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Webhook:
     """Give a webhook a new secret, which only this shows; deliveries have both signatures during the overlap.
 
-    `mark` is that of the secret to replace; None: whichever it is. Raises NotFound, Invalid, WrongState.
+    `mark` is that of the secret to replace; None: whichever it is. With the `idempotency_key` of the last rotation
+    nothing is changed, as the request was repeated. Raises NotFound, Invalid, WrongState.
     """
     if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
         raise Invalid(
             "INVALID_FIELD", f"overlap_seconds must be between 0 and {LONGEST_OVERLAP_SECONDS} (got {overlap_seconds})"
         )
-    sealed = seal(plane.root_key, webhook_id, new_secret())
     with plane.store.write() as tx:
         row = _find(tx, project_id, webhook_id, lock=True)
-        check_mark(mark, opened(plane, row).secret.reveal(), f"Webhook {webhook_id}")
+        webhook, secret = opened(plane, row), new_secret()
+        if idempotency_key is not None:
+            derived = partial(derived_secret, plane.root_key, webhook_id, idempotency_key)
+            if webhook.previous_secret is not None and derived(webhook.previous_secret) == webhook.secret:
+                return webhook
+            secret = derived(webhook.secret)
+        check_mark(mark, webhook.secret.reveal(), f"Webhook {webhook_id}")
+        sealed = seal(plane.root_key, webhook_id, secret)
         until = plane.clock() + timedelta(seconds=overlap_seconds)
         previous = {"sealed_previous": row.sealed_secret, "previous_until": until}
         rows.update(tx, webhook_id, sealed_secret=sealed, **previous)

@@ -29,16 +29,16 @@ def new_password() -> Secret:
     return Secret("".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)))
 
 
-def derived_password(root_key: bytes, service_id: str, idempotency_key: str) -> Secret:
-    """Return the password that belongs to a service and an idempotency key.
+def derived_password(root_key: bytes, owner: str, idempotency_key: str, length: int = _LENGTH) -> Secret:
+    """Return the password that belongs to its owner, such as a service, and an idempotency key.
 
     A client that repeats its request gets the same password, though only its verifier is stored: who has the store
     but neither `root_key` nor the client's key cannot compute it.
     """
-    digest = hmac.digest(root_key, f"{service_id}\0{idempotency_key}".encode(), "sha512")
+    digest = hmac.digest(root_key, f"{owner}\0{idempotency_key}".encode(), "sha512")
     number = int.from_bytes(digest)
     letters = []
-    for _ in range(_LENGTH):
+    for _ in range(length):
         number, index = divmod(number, len(_ALPHABET))
         letters.append(_ALPHABET[index])
     return Secret("".join(letters))

@@ -1,5 +1,6 @@
 """The API keys of a project: made, changed, rotated and revoked by those of its admins."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -7,10 +8,22 @@ from litestar import Request, Response
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.parameters import ProjectId, PublicKeyInPath
-from ramet.api.responses import OF_PROJECT, ProjectVerbs, answer, change, create, empty, read, remove, router_of, update
+from ramet.api.parameters import ProjectId, PublicKeyInPath, RotationKey, checked_key
+from ramet.api.responses import (
+    OF_PROJECT,
+    PlaneDependency,
+    ProjectVerbs,
+    answer,
+    change,
+    create,
+    empty,
+    read,
+    remove,
+    router_of,
+    update,
+)
 from ramet.api.schemas.keys import Key, KeyCreate, KeyRotate, KeyUpdate, KeyWithSecret
-from ramet.model.keys import OVERLAP_SECONDS, ApiKey, KeyLimits
+from ramet.model.keys import OVERLAP_SECONDS, ApiKey, KeyLimits, derived_secret
 from ramet.model.timestamps import parse_timestamp
 
 _LIMITS = tuple(field.name for field in msgspec.structs.fields(KeyLimits))
@@ -62,15 +75,19 @@ def update_key(
 
 @change("/keys/{public_key:str}/rotate", operation_id="rotateKey", summary="Give a key another secret")
 def rotate_key(
+    plane: PlaneDependency,
     projects: ProjectVerbs,
     project_id: ProjectId,
     public_key: PublicKeyInPath,
     data: JSONBody[KeyRotate | None] = None,
+    idempotency_key: RotationKey = None,
 ) -> Response[KeyWithSecret]:
     """Give a key another secret; the present one is accepted for a while, too. Only this response contains it."""
     wanted = None if data is None else data.overlap_seconds
-    overlap = OVERLAP_SECONDS if wanted is None else wanted
-    return answer(KeyWithSecret.with_secret(*projects.rotate_key(project_id, public_key, overlap, projects.clock())))
+    overlap, mark = OVERLAP_SECONDS if wanted is None else wanted, checked_key(idempotency_key)
+    derived = None if mark is None else partial(derived_secret, plane.root_key, public_key, mark)
+    made = projects.rotate_key(project_id, public_key, overlap, projects.clock(), derived=derived)
+    return answer(KeyWithSecret.with_secret(*made))
 
 
 @remove("/keys/{public_key:str}", operation_id="revokeKey", summary="Revoke a key")

@@ -6,7 +6,7 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 
-from ramet.api.parameters import Cursor, Limit, ProjectId
+from ramet.api.parameters import Cursor, Limit, ProjectId, RotationKey, checked_key
 from ramet.api.responses import (
     OF_PROJECT,
     PlaneDependency,
@@ -103,11 +103,16 @@ def test_webhook(plane: PlaneDependency, project_id: ProjectId, webhook_id: Webh
     summary="Give a webhook a new secret",
 )
 def rotate_secret(
-    plane: PlaneDependency, project_id: ProjectId, webhook_id: WebhookId, data: JSONBody[WebhookRotation]
+    plane: PlaneDependency,
+    project_id: ProjectId,
+    webhook_id: WebhookId,
+    data: JSONBody[WebhookRotation],
+    idempotency_key: RotationKey = None,
 ) -> Response[Webhook]:
     """Make a new secret. For a while deliveries have a signature with each of the two."""
     overlap = OVERLAP_SECONDS if data.overlap_seconds is None else data.overlap_seconds
-    made = webhooks.rotate_secret(plane, project_id, webhook_id, overlap)
+    key = checked_key(idempotency_key)
+    made = webhooks.rotate_secret(plane, project_id, webhook_id, overlap, idempotency_key=key)
     return answer(_shape(made, secret=made.secret.reveal()))
 
 
