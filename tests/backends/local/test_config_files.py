@@ -7,6 +7,7 @@ import pytest
 
 from ramet.backends.local.host.paths import layout_of
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.process import postgres
 from ramet.backends.local.server import config_files
 from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.sql import connections
@@ -49,3 +50,30 @@ def test_the_replication_origins_of_a_server_are_counted_by_its_file() -> None:
         counts.append(config_files._count_origins(paths))
         instances.restart(server)
     assert counts == [0, 5]
+
+
+def test_a_server_that_crashes_keeps_the_limit_of_origins_that_its_wal_needs() -> None:
+    """Its file may have fewer than there were after that."""
+    with hosts.make_servers() as instances:
+        server = hosts.new_server(instances)
+        hosts.boot(instances, server)
+        paths = instances.paths(server.service_id)
+        with connections.connect(paths) as connection:
+            connection.execute("SELECT pg_replication_origin_create('o' || n) FROM generate_series(1, 11) n")
+            connection.execute("SELECT pg_replication_origin_advance('o' || n, '0/1') FROM generate_series(1, 5) n")
+        instances.restart(server)  # it allows many from now on
+        with connections.connect(paths) as connection:
+            connection.execute("SELECT pg_replication_origin_drop('o' || n) FROM generate_series(1, 5) n")
+            connection.execute("SELECT pg_replication_origin_create('o' || n) FROM generate_series(1, 5) n")
+            connection.execute("CHECKPOINT")
+            connection.execute("SELECT pg_replication_origin_advance('o' || n, '0/1') FROM generate_series(1, 11) n")
+            connection.execute("CREATE TABLE public.flushed ()")
+        assert config_files._count_origins(paths) == 0
+        postgres.kill(paths, 30)
+        hosts.restart(instances, server)
+        counts = []
+        for _ in range(2):
+            with connections.connect(paths) as connection:
+                counts += connection.execute("SELECT count(*) FROM pg_replication_origin_status").fetchall()
+            instances.restart(server)
+    assert counts == [(11,), (11,)]

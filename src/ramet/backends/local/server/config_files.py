@@ -17,7 +17,11 @@ from ramet.backends.local.server.configuration import MAX_PREPARED, Features, Ph
 from ramet.backends.local.server.parameters import without_module
 from ramet.backends.local.server.read_only_module import Modules
 from ramet.backends.local.sql import foreign
-from ramet.backends.local.wal.control_file import read_max_prepared_transactions, read_standby_settings
+from ramet.backends.local.wal.control_file import (
+    find_control_data,
+    read_max_prepared_transactions,
+    read_standby_settings,
+)
 from ramet.machine.installation import Installation, Installations
 from ramet.model.service_type import ServiceType
 
@@ -116,7 +120,7 @@ class ConfigFiles:
             read_only_module=found,
             databases=_count_databases(paths),
             at_least=self._at_least(server, paths),
-            origins=_count_origins(paths),
+            origins=self._origins(server, paths),
             superusers=superusers,
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
@@ -134,6 +138,18 @@ class ConfigFiles:
         if server.upstream is None or not paths.data.is_dir():
             return {MAX_PREPARED: read_max_prepared_transactions(paths.data)}
         return read_standby_settings(self.installations.of(server.pg_major), paths.data)
+
+    def _origins(self, server: Server, paths: ServicePaths) -> int:
+        """Return how many replication origins a server may have the progress of.
+
+        WAL since the last checkpoint may have that of more than the file: what was allowed stays until all is in there.
+        """
+        name, most = next(iter(configuration.for_origins(server.pg_major).items()))
+        if f"{name} = '{most}'" in files.read(paths.config_file):
+            control = find_control_data(self.installations.of(server.pg_major), paths.data)
+            if control is not None and not control.is_clean:
+                return int(most)
+        return _count_origins(paths)
 
 
 def _count_databases(paths: ServicePaths) -> int:
