@@ -5,6 +5,7 @@ copied. So each copy is verified, and when it is not sound all directories are s
 """
 
 import contextlib
+import errno
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,17 +141,25 @@ class WalSource:
     def last_written(self, first: Segment) -> Segment:
         """Return the last segment that the server has begun to write, from `first` on.
 
-        The first page of each file is checked, because a recycled file has a later name than its content.
+        The first page of each file is checked, because a recycled file has a later name than its content. A file
+        that the disk cannot read may have been begun, and counts.
         """
         last = first
         for directory in self._directories:
             for segment in segments_in(directory) if directory.is_dir() else []:
                 is_ours = segment.timeline == first.timeline or self._follows_timelines
-                if is_ours and segment.number > last.number:
-                    path, page_end = directory / segment.name, segment.start + PAGE_BYTES
-                    if fault_of(path, segment, self._system_identifier, page_end) is None:
-                        last = Segment(first.timeline, segment.number)
+                is_later = is_ours and segment.number > last.number
+                if is_later and self._may_be_begun(directory / segment.name, segment):
+                    last = Segment(first.timeline, segment.number)
         return last
+
+    def _may_be_begun(self, path: Path, segment: Segment) -> bool:
+        try:
+            return fault_of(path, segment, self._system_identifier, segment.start + PAGE_BYTES) is None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return True
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
         """Put segments into a data directory; the last one is verified up to `until_lsn` only (None: all)."""
