@@ -21,9 +21,11 @@ clear      nothing of the copy; no state before that is not kept          -
 
 Until `claim` the service serves, and may be changed; what speaks against the replacement then ends it. Its snapshots
 and its archived WAL stay with it, so that its restore window goes on. Once clients may have been let in, nothing else
-is undone than that a service which is closed to them is down. Read replicas are made again.
+is undone than that a service which is closed to them is down, and it is recorded where the WAL of before ends. Read
+replicas are made again.
 """
 
+import logging
 from dataclasses import asdict
 from dataclasses import replace as with_values
 from typing import Any
@@ -71,6 +73,7 @@ STATE_OF = "state_of"  # the setting with the id of the service whose state befo
 _PAUSE_SECONDS = 0.05
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
+_log = logging.getLogger(__name__)
 
 
 class RestoreInPlace(Steps):
@@ -198,7 +201,7 @@ class RestoreInPlace(Steps):
         return Next("clear", state, changes=lambda tx: self._opened(tx, work))
 
     def clear(self, work: Work[RestoreState]) -> Outcome:
-        self.undo_capture(work)
+        self._clear(work)
         return Done()
 
     def _opened(self, tx: sa.Connection, work: Work[RestoreState]) -> None:
@@ -272,6 +275,15 @@ class RestoreInPlace(Steps):
             self.tools.backend.servers.stop(self.tools.server(work))
 
     def undo_capture(self, work: Work[RestoreState]) -> None:
+        """Remove what is left, after it is recorded where the WAL of a state before ends that does not return."""
+        if work.state.is_open:
+            try:
+                self.tools.backend.replacements.end_timeline(self.tools.server(work), self._previous(work))
+            except Failed as error:  # the data that the service has now is damaged: to try again would not end
+                _log.warning("the WAL of service %s before its restore is not archived: %s", work.subject, error)
+        self._clear(work)
+
+    def _clear(self, work: Work[RestoreState]) -> None:
         """Remove what is left of the copy, and of the state before unless that is a service now."""
         self.tools.backend.servers.destroy(work.state.copy_id)
         if not work.state.is_open or work.state.previous_name is None:

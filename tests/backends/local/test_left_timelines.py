@@ -54,10 +54,10 @@ def break_down(backend: LocalBackend, server: Server, damage: Callable[[ServiceP
 def restore(backend: LocalBackend, server: Server, snapshot_id: str) -> tuple[Server, str]:
     """Restore a service in place to a snapshot; return the server with the state before, and the new snapshot."""
     _copy, previous, first_id = exchange(backend, server, snapshot_id)
-    for _ in range(2):
-        backend.replacements.end_timeline(server, previous)
+    backend.replacements.end_timeline(server, previous)
     run(backend, server)
     backend.servers.destroy(previous.service_id)
+    backend.replacements.end_timeline(server, previous)  # as an undo that runs again
     return previous, first_id
 
 

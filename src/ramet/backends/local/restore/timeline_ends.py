@@ -53,20 +53,21 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation:
     control = find_control_data(installation, before.data)
     if not bases or (control is not None and control.timeline != bases[-1].facts.timeline):
         return  # nothing can be restored from that timeline
-    wal = before.data / WAL_DIRECTORY
-    last = _last_segment(driver, wal, after.archive, bases[-1], control)
-    left = left_at(after.archive, last.timeline) or datetime.now(UTC)
-    files.write(_record(after.archive, last.timeline), f"{last.name}\n{rfc3339(left)}\n", durable=True)
+    wal, archive = before.data / WAL_DIRECTORY, after.archive
+    # What was recorded stays: when this runs again, the data may have been removed.
+    last = recorded(archive, bases[-1].facts.timeline) or _last_segment(driver, wal, archive, bases[-1], control)
+    left = left_at(archive, last.timeline) or datetime.now(UTC)
+    files.write(_record(archive, last.timeline), f"{last.name}\n{rfc3339(left)}\n", durable=True)
     first, identifier = bases[0].segments[0], bases[0].system_identifier
     try:
-        add_histories(wal, after.archive)
+        add_histories(wal, archive)
         for segment in segments_in(wal) if wal.is_dir() else []:
-            path, target = wal / segment.name, after.archive / segment.name
+            path, target = wal / segment.name, archive / segment.name
             is_begun = first <= segment <= last and _is_begun(path, segment, identifier)
             if is_begun and not target.exists():
                 driver.clone_file(path, target)
                 files.flush(target)
-        files.flush(after.archive)
+        files.flush(archive)
     except OSError as error:  # the record says what is missing
         _log.warning("the WAL of service %s before its restore is not archived: %s", after.service_id, error)
 
