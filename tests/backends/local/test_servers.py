@@ -18,7 +18,7 @@ from ramet.backends.local.sql import connections
 from ramet.errors import Unavailable
 from tests.backends.local import forks
 
-_Crash = Callable[[LocalBackend, Server], None]
+_Act = Callable[[LocalBackend, Server], None]
 _MUCH = "CREATE TABLE public.much AS SELECT n FROM generate_series(1, 500000) AS n"
 
 
@@ -46,9 +46,19 @@ def _processes(backend: LocalBackend, server: Server) -> list[tuple[int, str]]:
     return [] if found is None else [(pid, title.rpartition(": ")[2]) for pid, title in children_of(found)]
 
 
-@pytest.mark.parametrize("crash", [_kill_server, _kill_wal_writer])
+def _halt(backend: LocalBackend, server: Server) -> None:
+    backend.servers.halt(server)
+
+
+def _restart(backend: LocalBackend, server: Server) -> None:
+    backend.instances.restart(server)
+
+
+@pytest.mark.parametrize(
+    ("crash", "stop"), [(_kill_server, _halt), (_kill_wal_writer, _halt), (_kill_wal_writer, _restart)]
+)
 def test_a_server_that_recovers_is_stopped_when_it_has_recovered(
-    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, crash: _Crash
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, crash: _Act, stop: _Act
 ) -> None:
     paths = forks.paths_of(backend, parent)
     with connections.connect(paths) as connection:
@@ -67,10 +77,10 @@ def test_a_server_that_recovers_is_stopped_when_it_has_recovered(
         monkeypatch.setattr(instances, "_STOP_SECONDS", 0.2)
         for _ in range(2):
             with pytest.raises(Unavailable, match="still stopping"):
-                backend.servers.halt(parent)
+                stop(backend, parent)
             assert b"stopping" not in paths.pid_file.read_bytes()
         monkeypatch.undo()
     finally:
         os.kill(recovering[0], signal.SIGCONT)
-    backend.servers.halt(parent)
-    assert postgres.running(paths) is None
+    stop(backend, parent)
+    assert postgres.is_ready(paths) is (stop is _restart)

@@ -226,7 +226,11 @@ class Instances:
         return postgres.stop(paths, timeout_seconds)
 
     def restart(self, server: Server) -> None:
-        """Stop the server, and start it closed to clients. Raises Unavailable while it takes longer than usual."""
+        """Stop the server of a primary when it does not recover, and start it closed to clients.
+
+        Raises Unavailable while it takes longer than usual.
+        """
+        self.await_recovery(server)
         self.await_end(server)
         self.boot(server)
 
