@@ -25,7 +25,7 @@ from ramet.control.services import (
     start_service,
     stop_service,
 )
-from ramet.errors import Invalid, NotFound, Unseen, WrongState
+from ramet.errors import Failed, Invalid, NotFound, Unseen, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.service import Service, status_of, status_reason
 from ramet.model.status import Status
@@ -120,6 +120,26 @@ def test_a_crashed_server_is_unstable_with_its_reason_until_it_serves_again(worl
     world.worker.run_until_idle()
     world.backend.volumes[service.id].is_open = True
     assert status(world, service) is Status.READY
+
+
+def test_a_service_whose_pause_failed_after_its_clients_were_turned_away_is_opened_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+
+    def turn_away(server: Server) -> None:
+        world.backend.volumes[server.service_id].is_open = False
+        raise Failed("NOT_STOPPED", "The server does not stop")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.servers, "stop", turn_away)
+        stop_service(world.plane, world.project.id, service.id)
+        world.worker.run_until_idle()
+    assert status(world, service) is Status.UNSTABLE
+    world.health.inspect()
+    world.worker.run_until_idle()
+    assert status(world, service) is Status.READY
+    assert world.backend.volumes[service.id].is_open
 
 
 def test_a_server_that_crashes_again_is_restarted_though_the_clock_stepped_back(world: World) -> None:

@@ -1,5 +1,6 @@
 """Stopping a server."""
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
-from ramet.backends.local.server import instances
+from ramet.backends.local.server import instances, sessions
 from ramet.backends.local.sql import connections
 from ramet.errors import Unavailable
 from tests.backends.local import forks
@@ -29,6 +30,27 @@ def test_a_server_is_stopped_that_listens_elsewhere_than_is_recorded(
     monkeypatch.setattr(instances, "_OPEN_WITHIN_SECONDS", 0.2)
     backend.servers.stop(replace(parent, port=free_port()))
     assert postgres.running(backend.instances.paths(parent.service_id)) is None
+
+
+def test_a_server_whose_stop_failed_after_it_turned_clients_away_is_seen_closed_until_it_is_opened(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    backend.servers.open(parent)
+    assert not backend.servers.inspect(parent).is_closed
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions, "end_all", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            backend.servers.stop(parent)
+    seen = backend.servers.inspect(parent)
+    assert (seen.serving, seen.is_closed) == (True, True)
+    assert not backend.instances.is_open(parent)
+    backend.servers.start(parent, clients=True)
+    backend.servers.open(parent)
+    assert not backend.servers.inspect(parent).is_closed
+    assert backend.instances.is_open(parent)
 
 
 def _kill_server(backend: LocalBackend, server: Server) -> None:

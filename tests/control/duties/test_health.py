@@ -63,6 +63,15 @@ def test_what_goes_down_while_ramet_is_up_is_a_warning(world: World, caplog: pyt
     assert f"pooler of {server_ids[0]} is down" in caplog.text
 
 
+def test_a_replica_that_turns_clients_away_is_opened_again(world: World) -> None:
+    service = world.create()
+    (node,) = create(world, service).nodes
+    world.backend.volumes[node.id].is_open = False
+    Health(world.plane).inspect()
+    world.worker.run_until_idle()
+    assert world.backend.volumes[node.id].is_open
+
+
 def test_a_start_that_fails_is_a_warning_at_the_next_one(world: World, caplog: pytest.LogCaptureFixture) -> None:
     service = world.create()
     health = Health(world.plane)

@@ -183,12 +183,14 @@ class Observation:
     """Whether a server was found serving, or why not.
 
     `follows` is False for a replica that serves the data it has and receives no WAL. With `is_lost` there is no data.
+    With `is_closed` it serves the platform only: its clients were turned away, as by a stop that then failed.
     """
 
     serving: bool
     reason: str = ""
     follows: bool = True
     is_lost: bool = False
+    is_closed: bool = False
 
 
 @dataclass(frozen=True)

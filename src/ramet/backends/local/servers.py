@@ -24,6 +24,7 @@ from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots
 from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
+from ramet.backends.local.server.access import admits_clients
 from ramet.backends.local.server.configuration import Phase, boot_to_stop, first_boot, has_workers
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
@@ -273,7 +274,9 @@ def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
     if postgres.only_stops(paths):
         return Observation(False, "Its server was started only to be stopped cleanly.")
     if postgres.is_ready(paths):
-        return Observation(True, follows=not is_replica or _follows(paths))
+        is_closed = not admits_clients(files.read(paths.hba_file))
+        reason = "Its server turns clients away." if is_closed else ""
+        return Observation(True, reason, not is_replica or _follows(paths), is_closed=is_closed)
     if postgres.running(paths) is not None:
         return Observation(False, "Its server is running but does not accept connections yet.")
     return Observation(False, "Its server is not running.")

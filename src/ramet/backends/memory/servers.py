@@ -97,11 +97,14 @@ class MemoryServers(MemoryPart):
         return [each for each in self._memory.outdated if name in (None, each.extension)]
 
     def inspect(self, server: Server) -> Observation:
-        """Tell whether a server is running."""
+        """Tell whether a server is running, and open to clients."""
         volume = self._memory.volumes.get(server.service_id)
         if volume is None or not volume.has_data:
             return Observation(False, "Its volume is lost.", is_lost=True)
-        return Observation(volume.running, "" if volume.running else "Its server is not running.", volume.follows)
+        if not volume.running:
+            return Observation(False, "Its server is not running.", volume.follows)
+        reason = "" if volume.is_open else "Its server turns clients away."
+        return Observation(True, reason, volume.follows, is_closed=not volume.is_open)
 
     def set_read_only(self, server: Server, *, read_only: bool) -> None:
         """Note it; a server that does not run raises."""

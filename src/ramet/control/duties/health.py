@@ -1,4 +1,4 @@
-"""Inspecting the servers that should be serving, and restarting those that are not."""
+"""Inspecting the servers that should be serving, and restarting those that are not: a closed one is opened."""
 
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ class Health:
         if service.half_promoted:
             return  # only another promotion may start or open it
         observation = self.plane.backend.servers.inspect(server_of(service))
-        if observation.serving:
+        if observation.serving and not observation.is_closed:
             self._restarts.note_serving(service.id)
             if service.down_reason is not None:
                 self._record_serving(service)

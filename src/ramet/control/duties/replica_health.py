@@ -35,7 +35,7 @@ def fault_of_set(backend: Backend, replica_set: ReplicaSet, parent: Service) -> 
         reason = replica_set.down_reason or lost[0].reason
         return Fault(reason, rebuild_from="replicate" if keeps_others else "discard")
     for observation in seen:
-        if not observation.serving:
+        if not observation.serving or observation.is_closed:
             return Fault(observation.reason)
     if len(replica_set.nodes) > 1 and not backend.replicas.balancer_serves(replica_set.id):
         return Fault("The balancer of its nodes is not running.")

@@ -6,6 +6,7 @@ from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
 
 _IDENT_MAP = "platform"
+_POOLED = "local all all scram-sha-256"
 _EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 
 
@@ -33,11 +34,16 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     return "\n".join([*rules, "host all all all reject"]) + "\n"
 
 
+def admits_clients(hba: str) -> bool:
+    """Tell whether a pg_hba.conf is that of an open server."""
+    return _POOLED in hba.splitlines()
+
+
 def _open_rules(features: Features) -> list[str]:
     pooled = [
         f"local all {POOLER_ROLE} peer map={_IDENT_MAP}",
         f"host all {POOLER_ROLE} all reject",
-        "local all all scram-sha-256",
+        _POOLED,
     ]
     if features.has_tls:
         return [*pooled, "hostssl all all all scram-sha-256"]

@@ -178,9 +178,9 @@ class Instances:
     def close(self, server: Server) -> None:
         """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
-        files.update(paths.config_file, configuration.closing(paths.config_file.read_text()))
         features = replace(self.config.features(server), superusers=foreign.names_of(foreign.read(paths)))
-        files.update(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))
+        files.update(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))  # first: what is seen goes by it
+        files.update(paths.config_file, configuration.closing(paths.config_file.read_text()))
         self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool, rotates_all: bool = True) -> dict[str, Any]:
