@@ -16,13 +16,18 @@ def prepared(backend: LocalBackend, server: Server) -> str:
     return snapshot_id
 
 
-def rewind(backend: LocalBackend, server: Server, snapshot_id: str) -> str:
-    """Replace the data of a service by that of its snapshot; return the id of its first snapshot, when it runs."""
+def rewind(backend: LocalBackend, server: Server, snapshot_id: str, *, boots: bool = False) -> str:
+    """Replace the data of a service by that of its snapshot; return the id of its first snapshot, when it runs.
+
+    `boots`: a server of the copy runs before, as for a restore.
+    """
     replacements, copy = backend.replacements, replace(new_server(backend.instances), port=0)
     captured = backend.restore.capture(copy, Source(server, snapshot_id=snapshot_id))
     assert captured is not None
     recover(backend, copy, replacements.reserve_timeline(copy, server.service_id, captured))
     eventually(lambda: replacements.leave_timeline(copy, server.service_id, 0.5) is None)
+    if boots:
+        run(backend, copy)
     replacements.close(copy)
     first, _ = snapshot(backend, copy, paused=True)
     replacements.release(server, copy)

@@ -9,11 +9,13 @@ from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.off_host.archive import LocalArchive
+from ramet.backends.local.off_host.progress import WalProgress, read_progress
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.backends.local.wal.segment import Segment, segments_in
 from tests.backends.local.forks import append, paths_of, rows_of, run, snapshot
 from tests.backends.local.off_host.test_archive import switch
-from tests.backends.local.off_host.test_fetch import archive, based, forked_from
+from tests.backends.local.off_host.test_fetch import archive, based, forked_from, ship
 from tests.backends.local.rewinds import rewind
 
 __all__ = ["archive"]
@@ -69,3 +71,28 @@ def test_a_rewound_service_is_recovered_from_its_first_base_backup(
     assert rows_of(backend, forked_from(backend, archive, to_target).server) == [1, 3]
     to_the_end = Source(parent, base_backup_id=base)
     assert rows_of(backend, forked_from(backend, archive, to_the_end).server) == [1, 3, 4]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("boots", [False, True], ids=["rewind", "restore"])
+def test_a_service_that_returned_to_an_earlier_lsn_has_a_hole_only_where_its_own_wal_was_lost(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, boots: bool, is_lost: bool
+) -> None:
+    based(backend, archive, parent)
+    kept, _ = snapshot(backend, parent)
+    for number in (1, 2, 3):
+        append(backend, parent, number)
+        ship(backend, archive, parent)
+    paths, first = paths_of(backend, parent), rewind(backend, parent, kept, boots=boots)
+    for number in (4, 5):
+        append(backend, parent, number)
+        switch(backend, parent)
+    own = snapshots.base_of(paths, first).segments[0]
+    following = Segment(own.timeline, own.number + 1)
+    assert [segment for segment in segments_in(paths.archive) if segment.timeline == 2] == [own, following]
+    if is_lost:
+        (paths.archive / own.name).unlink()
+    archive.maintain(parent, paused=False, timeout_seconds=60)
+    progress = read_progress(paths, WalProgress)
+    assert progress.segment == following.name
+    assert [(hole.first, hole.following) for hole in progress.holes] == [(own.name, following.name)] * is_lost

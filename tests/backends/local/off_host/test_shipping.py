@@ -8,13 +8,15 @@ from msgspec.structs import replace
 
 from ramet.archive.object_store import open_bucket
 from ramet.archive.wal import WalArchive
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host import shipping
 from ramet.backends.local.off_host.base_uploads import is_due
 from ramet.backends.local.off_host.progress import Base, BaseProgress, Hole, WalProgress, write_progress
 from ramet.backends.local.off_host.shipping import Seen, Watch
+from ramet.backends.local.restore.base_backup import Base as LocalBase
+from ramet.backends.local.restore.snapshots import directory_of, record
 from ramet.backends.local.sql import connections
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
 from tests.backends.local.forks import append, paths_of
@@ -83,6 +85,27 @@ def test_wal_that_was_lost_before_a_service_left_its_timeline_is_a_hole(
     progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
     assert progress.segment == following.name
     assert progress.holes == ((Hole(Segment(2, 5).name, following.name, AT),) if is_lost else ())
+
+
+@pytest.mark.parametrize(
+    ("following", "is_lost"), [(Segment(2, 50), False), (Segment(2, 51), True), (Segment(2, 102), True)]
+)
+def test_wal_that_was_lost_after_the_first_snapshot_of_a_return_to_an_earlier_lsn_is_a_hole(
+    tmp_path: Path, following: Segment, is_lost: bool
+) -> None:
+    paths = ServicePaths(tmp_path / "service", tmp_path / "sockets")
+    paths.archive.mkdir(parents=True)
+    (tmp_path / "nas").mkdir()
+    for timeline, number in ((1, 40), (2, 50), (2, 60)):
+        lsn, name = shown_lsn(number * SEGMENT_BYTES + 1000), f"of-{timeline}-{number}"
+        directory_of(paths, name).mkdir(parents=True)
+        record(paths, name, LocalBase(SnapshotFacts(AT, lsn, lsn, timeline, 700, 0), 1, True, {}))
+    with (paths.archive / following.name).open("wb") as file:
+        file.truncate(SEGMENT_BYTES)
+    write_progress(paths, WalProgress(segment=Segment(1, 100).name, archived_until=AT))
+    progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
+    assert progress.segment == following.name
+    assert progress.holes == ((Hole(Segment(2, 50).name, following.name, AT),) if is_lost else ())
 
 
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])

@@ -14,6 +14,7 @@ from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.digests import record_digest
 from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
+from ramet.backends.local.restore import snapshots
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
@@ -126,7 +127,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
         progress = replace(progress, other_files=(*progress.other_files, name))
         write_progress(paths, progress)
     for segment in _unsent(paths, progress):
-        missing = _missing_before(segment, progress)
+        missing = _missing_before(paths, segment, progress)
         if missing is not None and _is_to_come(paths, missing):
             break
         if missing is not None:
@@ -221,15 +222,21 @@ def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
         yield segment
 
 
-def _missing_before(segment: Segment, progress: WalProgress) -> Segment | None:
+def _missing_before(paths: ServicePaths, segment: Segment, progress: WalProgress) -> Segment | None:
     """Return the first segment that lacks between the last one that was sent and another one.
 
-    A later timeline begins with the number of the segment in which the service left the one before.
+    A later timeline begins with the number of the segment in which the service left the one before. After a restore in
+    place to an earlier LSN the service has all of its timeline from the first snapshot on; what comes before that, by
+    the history of the timeline, the copy wrote that was made beside the service.
     """
     last = segment_named(progress.segment)
-    if last is None or segment.number <= last.number + 1:
+    if last is None:
         return None
-    return Segment(segment.timeline, last.number + 1)
+    number = last.number + 1
+    if segment.timeline > last.timeline:
+        bases = [base for _, base in snapshots.in_wal_order(paths) if base.facts.timeline == segment.timeline]
+        number = min([number, *(base.segments[-1].number for base in bases)])
+    return Segment(segment.timeline, number) if number < segment.number else None
 
 
 def _is_to_come(paths: ServicePaths, missing: Segment) -> bool:
