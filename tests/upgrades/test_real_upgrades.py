@@ -59,6 +59,7 @@ def test_a_service_is_upgraded_at_its_endpoint_and_its_state_before_remains(rame
         connection.execute("CREATE TABLE ledger (n int PRIMARY KEY)")
         connection.execute("INSERT INTO ledger SELECT generate_series(1, 500)")
     with ramet.client() as client:
+        login = client.create_login(service.service_id)
         begun = client.upgrade_service(service.service_id, NEW)
         with connect(service.endpoint.port, password) as connection:
             connection.execute("INSERT INTO ledger VALUES (501)")  # during the trial
@@ -83,6 +84,8 @@ def test_a_service_is_upgraded_at_its_endpoint_and_its_state_before_remains(rame
             connection.execute("SELECT '{0}'::told_strictly[]")
     with connect(service.endpoint.port, "app-secret", user="app") as connection:
         assert _number(connection, "SELECT count(*) FROM customer") == 2000
+    with pytest.raises(psycopg.OperationalError, match="is not permitted to log in"):
+        connect(service.endpoint.port, login.password, user=login.role)
     _both_can_be_forked(ramet, service.service_id, str(found.previous_service_id))
     ramet.await_idle()
     assert ramet.leftovers() == []

@@ -85,13 +85,16 @@ def revoke_login(plane: Plane, project_id: str, service_id: str, role: str) -> N
 def _is_wanted(plane: Plane, made: Login) -> bool:
     """Tell whether a login whose role exists now has not ended since; record it again, as ended, if it is forgotten.
 
-    Who has ended it has found no role.
+    Who has ended it has found no role. One that was moved with the data of before ends in both services.
     """
     with plane.store.write() as tx:
-        kept = next((one for one in logins.list_logins(tx, made.service_id) if one.role == made.role), None)
+        kept = next((one for one in logins.list_logins(tx) if one.role == made.role), None)
         key, now = keys.find_key(tx, made.public_key), plane.clock()
         if kept is None:
             logins.insert_login(tx, replace(made, expires_at=now))
+            return False
+        if kept.service_id != made.service_id:
+            logins.end_login(tx, made.role, now)
             return False
     return now < kept.expires_at and key is not None and key.is_active(now)
 
@@ -102,7 +105,7 @@ def _drop_if_possible(plane: Plane, service: Service, role: str) -> None:
         with suppress(Error):
             plane.backend.logins.drop(server_of(service), [role])
             with plane.store.write() as tx:
-                logins.delete_logins(tx, [role])
+                logins.delete_logins(tx, service.id, [role])
 
 
 def _visible(plane: Plane, tx: sa.Connection, service_id: str) -> list[Login]:

@@ -66,7 +66,7 @@ from ramet.procedures.servers import (
 )
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
-from ramet.store import services, snapshots
+from ramet.store import logins, services, snapshots
 
 RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
@@ -207,6 +207,7 @@ class RestoreInPlace(Steps):
     def _opened(self, tx: sa.Connection, work: Work[RestoreState]) -> None:
         drilled = {"last_verified_at": None, "drilled_at": None, "drill_failure": None}
         finish(tx, work, paused=False, down_reason=None, **drilled, **_fork_columns(work.state))
+        _move_logins(tx, work)
         now, previous_id = self.tools.clock(), work.state.previous_id
         services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
         is_fork_anew = work.state.verb == RESET  # the report is about data of the parent
@@ -299,6 +300,7 @@ class RestoreInPlace(Steps):
         resumed = {"paused": False} if work.state.is_open else {}
         finish(tx, work, down_reason=reason if reason or was is None else was.down_reason, **resumed)
         if work.state.is_open:
+            _move_logins(tx, work)
             services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
             submit_restarts(tx, work.subject, ProcedureName.REBUILD_REPLICAS)
         else:
@@ -327,6 +329,14 @@ def _check(service: Service, state: RestoreState) -> bool:
     if service.activity is not None:
         return True
     return status_of(service) not in (Status.READY, Status.PAUSED) and not is_down(service)
+
+
+def _move_logins(tx: sa.Connection, work: Work[RestoreState]) -> None:
+    """Let logins belong to the state before, in which their roles can log in; without that they are gone."""
+    if work.state.previous_name is None:
+        logins.delete_logins(tx, work.subject)
+    else:
+        logins.move_logins(tx, work.subject, work.state.previous_id)
 
 
 def _fork_columns(state: RestoreState) -> dict[str, Any]:

@@ -54,7 +54,7 @@ from ramet.procedures.servers import (
 )
 from ramet.procedures.spec import submit
 from ramet.procedures.state import UpgradeState
-from ramet.store import operations, replica_sets, services, snapshots
+from ramet.store import logins, operations, replica_sets, services, snapshots
 from ramet.store.database import Store
 
 _PAUSE_SECONDS = 0.1
@@ -180,6 +180,7 @@ class Upgrade(Steps):
 
         def record(tx: sa.Connection) -> None:
             snapshots.move_snapshots(tx, work.subject, state.previous_id)
+            logins.move_logins(tx, work.subject, state.previous_id)
             services.update_service(
                 tx,
                 state.previous_id,
@@ -272,6 +273,7 @@ class Upgrade(Steps):
             self._part_archives(tx, work)
             return
         snapshots.move_snapshots(tx, previous_id, work.subject)
+        logins.move_logins(tx, previous_id, work.subject)
         services.update_service(tx, work.subject, pg_major=work.state.from_major)
         services.update_service(tx, previous_id, paused=False, failed_at=now, failure=error)
 

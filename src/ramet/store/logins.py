@@ -29,6 +29,12 @@ def end_login(tx: sa.Connection, role: str, now: datetime) -> None:
     tx.execute(login.update().where(login.c.role == role).values(expires_at=now))
 
 
-def delete_logins(tx: sa.Connection, roles: Sequence[str]) -> None:
-    """Remove logins."""
-    tx.execute(login.delete().where(login.c.role.in_(roles)))
+def move_logins(tx: sa.Connection, from_id: str, to_id: str) -> None:
+    """Let the logins of a service belong to another one, which has the data with their roles now."""
+    tx.execute(login.update().where(login.c.service_id == from_id).values(service_id=to_id))
+
+
+def delete_logins(tx: sa.Connection, service_id: str, roles: Sequence[str] | None = None) -> None:
+    """Remove logins of a service, or all of them; one that belongs to another service by now stays."""
+    query = login.delete().where(login.c.service_id == service_id)
+    tx.execute(query if roles is None else query.where(login.c.role.in_(roles)))

@@ -41,4 +41,5 @@ class Upgrades(Protocol):
         """Put into an upgraded server, closed to clients, what the platform gives to each; return what it could not do.
 
         The extensions are updated to the installed versions, and the admin keeps its rights over the tenants' roles.
+        Logins of keys end: they stay in the data before.
         """

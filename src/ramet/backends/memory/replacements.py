@@ -7,7 +7,7 @@ from ramet.backends.interface.values import Capture, Server
 from ramet.backends.memory.volumes import Memory, Volume
 from ramet.errors import Invalid, Unavailable
 
-_DATA = ("rows", "secured", "damage", "has_database", "memory_gbs", "pg_major", "timeline", "verifier")
+_DATA = ("rows", "secured", "damage", "has_database", "memory_gbs", "pg_major", "timeline", "verifier", "logins")
 
 
 class MemoryReplacements:

@@ -40,7 +40,7 @@ class EndedLogins:
                 return
             self.plane.backend.logins.drop(server_of(service), roles)
         with self.plane.store.write() as tx:
-            logins.delete_logins(tx, roles)
+            logins.delete_logins(tx, service_id, roles)
 
 
 def _is_gone(service: Service | None) -> bool:

@@ -12,7 +12,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, logins
 from ramet.backends.local.upgrades import cluster, examine, platform_objects, silence, survey
 from ramet.backends.local.upgrades.cluster import Cluster
 from ramet.backends.local.volumes.pool import Pool
@@ -84,6 +84,8 @@ class LocalUpgrades:
         for database in platform_objects.databases(paths):
             with connections.connect(paths, database) as connection:
                 silence.end(connection, database, self._token(paths))
+        with connections.connect(paths) as connection:
+            logins.disable_all(connection)
         return platform_objects.put_back(paths, server, from_major)
 
     def _token(self, paths: ServicePaths) -> str:

@@ -1,0 +1,107 @@
+"""Logins of a service whose data is replaced: they end where their roles are, in the state before."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ramet.backends.memory.logins import MemoryLogins
+from ramet.control.duties.logins import EndedLogins
+from ramet.control.logins import create_login, list_logins
+from ramet.control.services import start_service
+from ramet.errors import Failed, Unauthorized
+from ramet.model.login import Login
+from ramet.model.service import Service
+from ramet.model.timestamps import rfc3339
+from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
+from ramet.store import logins
+from ramet.upgrades.verbs import UpgradeRequest, get_upgrade, upgrade_service
+from tests.worlds import World
+
+
+@pytest.fixture(name="shop")
+def _shop(world: World) -> Service:
+    return world.create()
+
+
+def _log_in(world: World, service: Service) -> Login:
+    plane = replace(world.plane, caller=world.key)
+    return create_login(plane, world.project.id, service.id, 3600).login
+
+
+def _restored(world: World, service: Service, *, keeps: bool = True) -> str:
+    """Restore a service; return the id of the one that has the state before, if there is one."""
+    request = RestoreRequest(target_time=rfc3339(world.backend.clock()), keeps=keeps)
+    begun = restore_service(world.plane, world.project.id, service.id, request)
+    world.worker.run_until_idle()
+    return get_restore(world.plane, world.project.id, service.id, begun.id).previous_service_id or ""
+
+
+def _upgraded(world: World, service: Service) -> str:
+    begun = upgrade_service(world.plane, world.project.id, service.id, UpgradeRequest(19))
+    world.worker.run_until_idle()
+    return get_upgrade(world.plane, world.project.id, service.id, begun.service.id).previous_service_id or ""
+
+
+def _revoke(world: World) -> None:
+    world.projects.revoke_key(world.key.public_key, world.plane.clock())
+    EndedLogins(world.plane).drop()
+
+
+@pytest.mark.parametrize("replaced", [_restored, _upgraded])
+def test_a_login_ends_with_its_key_also_in_the_state_before(world: World, shop: Service, replaced: Any) -> None:
+    made = _log_in(world, shop)
+    previous_id = replaced(world, shop)
+    assert list_logins(world.plane, world.project.id, shop.id) == []
+    assert [one.role for one in list_logins(world.plane, world.project.id, previous_id)] == [made.role]
+    start_service(world.plane, world.project.id, previous_id)
+    world.worker.run_until_idle()
+    assert set(world.backend.volumes[previous_id].logins) == {made.role}
+    _revoke(world)
+    assert world.backend.volumes[previous_id].logins == {}
+    with world.store.read() as tx:
+        assert logins.list_logins(tx) == []
+
+
+def test_logins_are_forgotten_with_a_state_before_that_is_not_kept(world: World, shop: Service) -> None:
+    _log_in(world, shop)
+    _restored(world, shop, keeps=False)
+    with world.store.read() as tx:
+        assert logins.list_logins(tx) == []
+
+
+@pytest.mark.parametrize("replaced", [_restored, _upgraded])
+def test_logins_are_in_the_state_before_also_when_the_service_could_not_be_opened(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, replaced: Any
+) -> None:
+    made = _log_in(world, shop)
+
+    def fails(*_: object) -> None:
+        raise Failed("SERVER_DOWN", "The server did not start")
+
+    monkeypatch.setattr(world.backend.replacements, "open", fails)
+    monkeypatch.setattr(world.backend.servers, "open", fails)
+    previous_id = replaced(world, shop)
+    assert [one.role for one in list_logins(world.plane, world.project.id, previous_id)] == [made.role]
+
+
+def test_a_login_whose_role_is_made_while_the_data_is_replaced_is_not_handed_out(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, before = MemoryLogins.create, []
+
+    def slowly(self: MemoryLogins, *given: Any, **more: Any) -> None:
+        create(self, *given, **more)
+        before.append(_restored(world, shop))
+        create(self, *given, **more)
+
+    monkeypatch.setattr(MemoryLogins, "create", slowly)
+    with pytest.raises(Unauthorized):
+        _log_in(world, shop)
+    assert world.backend.volumes[shop.id].logins == {}
+    start_service(world.plane, world.project.id, before[0])
+    world.worker.run_until_idle()
+    EndedLogins(world.plane).drop()
+    assert world.backend.volumes[before[0]].logins == {}
+    with world.store.read() as tx:
+        assert logins.list_logins(tx) == []
