@@ -2,12 +2,15 @@
 
 import re
 
+import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from harness.waiting import eventually
+from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.control.protection import set_protection
 from ramet.control.restore import list_snapshots, take_snapshot
 from ramet.control.services import list_services
+from ramet.errors import Failed
 from ramet.model.environment import Environment
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
@@ -112,6 +115,24 @@ def test_a_snapshot_is_restored_and_the_list_has_reports_seconds_and_undos(visit
     undone = restored(visitor, shop, strategy="NOW", from_service_id=previous, discard="yes")
     assert (values(visitor, shop), undone.previous_service_id) == (["one", "two"], None)
     assert "shop-before-restore-" in visitor.see(f"{base(shop)}/restores/{undone.id}")
+
+
+def test_the_page_of_a_restore_that_failed_says_which_data_the_service_has(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor.sign_in()
+    shop = visitor.ready()
+    at = committed(visitor, shop, "one")
+    for step, said in (("close", "The service has the data of before."), ("open", "the restored data.")):
+        with monkeypatch.context() as patched:
+            patched.setattr(MemoryReplacements, step, _failing)
+            visitor.send(f"{base(shop)}/restores", strategy="PITR", target_time=at, discard="yes")
+            eventually(lambda: newest(visitor, shop).finished_at is not None)
+        assert said in visitor.see(f"{base(shop)}/restores/{newest(visitor, shop).id}")
+
+
+def _failing(*_: object, **__: object) -> None:
+    raise Failed("SERVER_DOWN", "The server did not start")
 
 
 def test_prod_is_restored_only_after_its_name_was_typed(visitor: Visitor) -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from harness.ports import free_port
 from harness.waiting import BOUND_SECONDS, eventually
+from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.client import Client, ForkStrategy, TimedOut
-from ramet.errors import Unauthorized
+from ramet.errors import Failed, Unauthorized
 from ramet.kits.mcp.callers import Caller, CallersByKey, one_caller
 from ramet.kits.mcp.server import Message, build_server, http_application
 from ramet.model.environment import Environment
@@ -115,6 +116,23 @@ def test_a_fork_is_rewound_to_its_checkpoint(forker: Agent) -> None:
     assert forker.call("rewind", fork="tries", name="start")["status"] == "READY"
     with pytest.raises(Refused, match="has no snapshot with the id or the name 'other'"):
         forker.call("rewind", fork="tries", name="other")
+
+
+@pytest.mark.parametrize(("step", "said"), [("close", "as it was before"), ("open", "has the data of the checkpoint")])
+def test_a_rewind_that_failed_says_which_data_the_fork_has(
+    forker: Agent, monkeypatch: pytest.MonkeyPatch, step: str, said: str
+) -> None:
+    forker.call("fork", service="shop", name="trial")
+    forker.call("checkpoint", fork="trial", name="start")
+
+    def fails(*_: object) -> None:
+        raise Failed("SERVER_DOWN", "The server did not start")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryReplacements, step, fails)
+        with pytest.raises(Refused, match=said):
+            forker.call("rewind", fork="trial", name="start")
+    forker.call("delete_fork", fork="trial")
 
 
 def test_no_tool_shows_a_password_that_was_not_asked_for(forker: Agent) -> None:

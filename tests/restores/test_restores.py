@@ -315,6 +315,17 @@ def test_replicas_show_the_restored_rows_also_when_the_service_could_not_be_open
     assert [[row.value for row in world.backend.volume(node.id).rows] for node in made.nodes] == [["one"]]
 
 
+@pytest.mark.parametrize(("step", "is_replaced"), [("take_over", False), ("open", True)])
+def test_a_restore_that_failed_tells_whether_the_data_is_replaced(
+    world: World, shop: Service, step: str, is_replaced: bool
+) -> None:
+    begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=now(world)))
+    procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, step, after=False))
+    Worker(world.store, procedures).run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert (found.status, found.data_replaced) == (OperationStatus.FAILED, is_replaced)
+
+
 def test_the_wal_of_before_is_archived_when_nothing_is_undone_any_more_and_before_clients_are_let_in(
     world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,10 @@ class RewindRequest:
 
 @dataclass(frozen=True)
 class Restore:
-    """A restore in place, and how far it is. `step` is the title of a step; `source_id` is the service of the state."""
+    """A restore in place, and how far it is. `step` is the title of a step; `source_id` is the service of the state.
+
+    `data_replaced`: the service has the restored data, and keeps it also when the restore failed after that.
+    """
 
     id: str
     service_id: str
@@ -87,6 +90,7 @@ class Restore:
     strategy: ForkStrategy
     target_time: datetime | None
     snapshot_id: str | None
+    data_replaced: bool
     previous_service_id: str | None
     stopped_seconds: float | None
 
@@ -326,6 +330,7 @@ def _shown(found: operations.Operation) -> Restore:
         strategy=state.strategy,
         target_time=state.target,
         snapshot_id=state.base_id,
+        data_replaced=state.is_open,
         previous_service_id=state.previous_id if is_kept else None,
         stopped_seconds=state.stopped_seconds,
     )

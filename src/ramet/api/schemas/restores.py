@@ -71,6 +71,9 @@ class Restore(Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: Annotated[str, Meta(description="What it does now.")] | None = None
     progress: str = ""
     error: Annotated[str, Meta(description="Why it failed.")] | None = None
+    data_replaced: Annotated[
+        bool, Meta(description="Whether the service has the restored data, also if this failed.")
+    ] = False
     previous_service_id: Annotated[str, Meta(description="The paused service that has the state before.")] | None = None
     stopped_seconds: Annotated[float, Meta(description="How long the service did not answer.")] | None = None
 

@@ -173,6 +173,9 @@ class Tools:
         begun = caller.client.rewind_service(found.service_id, name, confirm=found.name)
         over = caller.client.wait_restored(found.service_id, begun.restore_id, MOST_SECONDS)
         caller.forget_logins(found.service_id)
+        if over.status is OperationStatus.FAILED and over.data_replaced:
+            wrong = f"{found.name} has the data of the checkpoint, but was not opened: {over.error}"
+            raise Failed("REWIND_FAILED", wrong, "It is started again: list_services shows when it is READY.")
         if over.status is OperationStatus.FAILED:
             raise Failed(
                 "REWIND_FAILED", f"{found.name} was not rewound: {over.error}", "Its data is as it was before."
