@@ -23,6 +23,12 @@ def test_of_a_definition_with_many_lines_only_their_number_is_given() -> None:
     assert (added.verb, added.after, added.unshown_lines) == ("added", "", 2001)
 
 
+def test_lines_that_look_like_the_names_of_files_are_shown() -> None:
+    before, after = _functions("BEGIN\n-- old\nEND"), _functions("BEGIN\n++i;\nEND")
+    ((part,),) = (one.parts for one in compare(before, after, 10)[0])
+    assert list(part.lines) == ["@@ -1,3 +1,3 @@", " BEGIN", "--- old", "+++i;", " END"]
+
+
 def test_all_differences_together_have_so_much_text_as_a_page_shows() -> None:
     long = "x" * 300_000
     found, _ = compare(_functions("a", long, long, long, long, "b"), _functions(), 10)

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import LiteralString
 
 import psycopg
@@ -228,4 +228,4 @@ def _difference(name: Name, before: str | None, after: str | None, space: _Space
 
 def _diff(before: str, after: str) -> Iterator[str]:
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=_CONTEXT_LINES)
-    return (line for line in found if not line.startswith(("---", "+++")))
+    return islice(found, 2, None)  # after the names of the files
