@@ -112,6 +112,25 @@ def test_states_before_of_the_same_second_have_names_of_their_own(world: World, 
     assert names == {"shop", stem, f"{stem}-2", f"{stem}-3"}
 
 
+def test_the_state_before_needs_a_port_from_the_beginning(world: World, shop: Service) -> None:
+    placement = replace(world.plane.placement, ports=range(shop.port, shop.port + 1))
+    plane, before = replace(world.plane, placement=placement), now(world)
+    with pytest.raises(Exhausted) as refused:
+        verbs.restore_service(plane, world.project.id, shop.id, RestoreRequest(target_time=before))
+    assert refused.value.code == "NO_FREE_PORT"
+    verbs.restore_service(plane, world.project.id, shop.id, RestoreRequest(target_time=before, keeps=False))
+
+
+def test_a_restore_whose_ports_were_taken_says_how_it_needs_none(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=now(world)))
+    monkeypatch.setattr(services, "used_ports", lambda _: set(world.plane.placement.ports))
+    world.worker.run_until_idle()
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
+    assert "--discard-previous" in (found.error or "")
+
+
 def test_no_limit_of_the_project_refuses_a_restore_and_the_state_before_counts(world: World, shop: Service) -> None:
     world.projects.change_limits(world.project.id, {"max_services": 1})
     found = restore(world, shop, RestoreRequest(target_time=now(world)))

@@ -72,6 +72,7 @@ RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
+_NO_PORT = "Delete a service and restore again, or restore without keeping the state before: --discard-previous."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
 _log = logging.getLogger(__name__)
 
@@ -221,7 +222,7 @@ class RestoreInPlace(Steps):
         state, used, now = work.state, services.used_ports(tx), self.tools.clock()
         port = next((port for port in state.free_ports if port not in used), None)
         if port is None:
-            raise Failed("NO_FREE_PORT", "Every port that was free for the state before is in use", "Restore again.")
+            raise Failed("NO_FREE_PORT", "Every port that was free for the state before is in use", _NO_PORT)
         before = Service(
             id=state.previous_id,
             project_id=service.project_id,

@@ -15,7 +15,7 @@ from ramet.control.idempotency import remember, replay
 from ramet.control.key_limits import with_present_key
 from ramet.control.lookup import check_independent, check_not_restored, find_service, unused_name, wrong_state
 from ramet.control.plane import Plane
-from ramet.control.ports import free_ports
+from ramet.control.ports import free_ports, reserve_ports
 from ramet.control.protection import check_confirmed, check_unprotected
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import PendingSnapshot, take_snapshot
@@ -205,6 +205,8 @@ def _accept(
         plan = recheck(plane, tx, plan, wanted)
         current = find_service(plane, tx, project_id, service_id, lock=True)
         _check(tx, current, verb, request.confirm)
+        if request.keeps:
+            reserve_ports(plane, tx, ports)  # to be refused now and not at the end; which of them it gets is seen then
         # The copy, which then takes the service's place; one that is paused is resumed when the copy has stopped.
         starting = wanted_to_start(current) if current.paused else Wanted(1)
         check_admission(plane, tx, capacity, project_id, starting)
