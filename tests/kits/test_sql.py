@@ -10,7 +10,7 @@ import pytest
 
 from ramet.api.schemas.services import Service
 from ramet.endpoints import connection_uri
-from ramet.errors import TooLarge, Unavailable
+from ramet.errors import Error, TooLarge, Unavailable
 from ramet.kits.catalog import describe_tables
 from ramet.kits.mcp import sql
 from ramet.kits.mcp.callers import Caller
@@ -68,6 +68,15 @@ def test_what_a_statement_wrote_whose_result_is_too_large_is_to_be_looked_at(sou
     with pytest.raises(TooLarge, match="larger than 16 MiB") as refused:
         run(source, f"INSERT INTO kept VALUES ({_LARGE}) RETURNING value", read_only=False)
     assert "look first" in refused.value.details
+
+
+@pytest.mark.parametrize(("read_only", "said"), [(False, "may have been carried out"), (True, "refused the statement")])
+def test_what_a_statement_wrote_whose_session_was_lost_is_to_be_looked_at(
+    source: Source, read_only: bool, said: str
+) -> None:
+    with pytest.raises(Error) as refused:
+        run(source, "SELECT pg_terminate_backend(pg_backend_pid())", read_only=read_only)
+    assert said in str(refused.value)
 
 
 def _outlast(relay: Relay, session: psycopg.Connection) -> None:

@@ -47,8 +47,7 @@ def test_a_key_has_three_statements_at_a_time_a_project_four_and_all_have_eight(
     ("error", "is_unknown"),
     [
         (StatementRefused(Complaint("57014", "canceling statement due to user request")), False),
-        (StatementRefused(Complaint("57P01", "terminating connection due to administrator command")), True),
-        (StatementRefused(Complaint("", "server closed the connection unexpectedly")), True),
+        (Unavailable("SESSION_LOST", "The session ended: terminating connection due to administrator command"), True),
         (Unavailable("STATEMENT_ABANDONED", "The statement did not end within 1 seconds"), True),
         (WrongState("STATEMENT_CANCELLED", "The statement was cancelled before it began"), False),
     ],

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from ramet.endpoints import address
 from ramet.errors import Error, TooLarge, Unavailable
+from ramet.workbench.remedies import MAY_HAVE_RUN
 
 _CHUNK = 64 * 1024
 _LOOPBACK = "127.0.0.1"
@@ -100,7 +101,7 @@ class Relay:
 
 def beyond_limits(relay: Relay, most_bytes: int, seconds: float, *, may_have_run: bool) -> Error | None:
     """Return what to say of a session that its relay has ended; None when it has not."""
-    unknown = " It may have been carried out: look first." if may_have_run else ""
+    unknown = f" {MAY_HAVE_RUN}" if may_have_run else ""
     if relay.ended_by == "size":
         return TooLarge(
             "RESULT_TOO_LARGE",

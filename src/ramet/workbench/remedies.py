@@ -2,6 +2,7 @@
 
 import psycopg
 
+MAY_HAVE_RUN = "It may have been carried out: look first."
 FOR_LONGER = "Choose more seconds, or ask for less."
 
 

@@ -10,12 +10,10 @@ import psycopg
 
 from ramet.control.slots import Slots
 from ramet.errors import Exhausted, Invalid, WrongState
-from ramet.workbench.statements import StatementRefused
 
 _MOST_OF_OWNER = 3
 _MOST_SPENT = 10_000
 _MOST_SPENT_OF_OWNER = 200
-_SESSION_ENDED = ("08", "57P")  # SQLSTATEs of a lost connection, and of a server that ends it
 
 
 @dataclass
@@ -126,7 +124,4 @@ class Desk:
 
 def _says_undone(error: Exception) -> bool:
     """Tell whether an error says that a statement changed nothing, and not only that its session has ended."""
-    if isinstance(error, StatementRefused):
-        state = error.complaint.sqlstate
-        return bool(state) and not state.startswith(_SESSION_ENDED)
     return isinstance(error, (Invalid, WrongState))

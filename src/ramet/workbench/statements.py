@@ -11,13 +11,15 @@ from psycopg.errors import Diagnostic, error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from ramet.errors import Invalid
-from ramet.workbench.remedies import FOR_LONGER, remedy_for
+from ramet.errors import Invalid, Unavailable
+from ramet.workbench.remedies import FOR_LONGER, MAY_HAVE_RUN, remedy_for
 
 _EXPLAIN = "EXPLAIN "
 _CHUNK_ROWS = 64
 _MOST_NOTICES = 20
 _LONGEST_NOTICE = 1000
+_LOST = "08006"  # what libpq says without an SQLSTATE
+_SESSION_ENDED = ("08", "57P")  # SQLSTATEs of a lost connection, and of a server that ends it
 PREPARED = "PREPARE TRANSACTION"
 """The tag of a command that leaves a transaction behind, also in a transaction that only reads."""
 _OWN_PREPARED = """
@@ -142,7 +144,7 @@ def explain(session: psycopg.Connection, statement: str, amount: Amount) -> Resu
 def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: bool, prefix: str = "") -> Result:
     """Run one statement: in a read-only transaction, or, if it `writes`, in one that commits by itself.
 
-    Raises StatementRefused.
+    Raises StatementRefused, and Unavailable where it may have been committed all the same.
     """
     notices: list[str] = []
     whole = prefix + statement
@@ -162,8 +164,18 @@ def run(session: psycopg.Connection, statement: str, amount: Amount, *, writes: 
             if status == PREPARED and not writes:
                 raise without_prepared(session)
     except psycopg.Error as error:
-        raise StatementRefused(_complaint(error, statement, len(prefix))) from error
+        unknown = unknown_outcome(error) if writes else None
+        raise unknown or StatementRefused(_complaint(error, statement, len(prefix))) from error
     return Result(columns, rows, is_cut, status, notices, time.monotonic() - begun)
+
+
+def unknown_outcome(error: psycopg.Error) -> Unavailable | None:
+    """Return what to say of a statement that writes, whose session ended before its answer; None for other errors."""
+    if not isinstance(error, psycopg.OperationalError) or not (error.sqlstate or _LOST).startswith(_SESSION_ENDED):
+        return None
+    said = _shortened(error.diag.message_primary or str(error).strip())
+    wrong = f"The session ended before PostgreSQL said what became of the statement: {said}"
+    return Unavailable("SESSION_LOST", wrong, MAY_HAVE_RUN)
 
 
 def without_prepared(session: psycopg.Connection) -> Invalid:

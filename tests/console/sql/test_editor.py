@@ -253,6 +253,15 @@ def test_what_is_larger_than_the_limits_is_cut_or_refused(admin: Browser, shop: 
     assert admin.sql(shop, f"SELECT {wide}", rows="1000").text.count("<tr>") == 51
 
 
+def test_a_statement_that_writes_and_whose_session_was_lost_is_not_called_refused(
+    admin: Browser, shop: JsonObject
+) -> None:
+    lost = admin.sql(shop, "SELECT pg_terminate_backend(pg_backend_pid())", write="yes", key="unknown")
+    assert (lost.status_code, "may have been carried out: look first" in lost.text) == (503, True)
+    assert "refused the statement" not in lost.text
+    assert "57P01" in admin.sql(shop, "SELECT pg_terminate_backend(pg_backend_pid())").text
+
+
 def test_a_statement_is_cancelled_by_its_form_and_by_nobody_else(
     sql: SqlWorld, admin: Browser, shop: JsonObject
 ) -> None:

@@ -15,7 +15,14 @@ from ramet.kits.mcp.callers import Caller
 from ramet.kits.mcp.space import Space
 from ramet.workbench.relay import Relay, beyond_limits
 from ramet.workbench.remedies import remedy_for
-from ramet.workbench.statements import PREPARED, Complaint, StatementRefused, prepared_columns, without_prepared
+from ramet.workbench.statements import (
+    PREPARED,
+    Complaint,
+    StatementRefused,
+    prepared_columns,
+    unknown_outcome,
+    without_prepared,
+)
 
 MOST_ROWS = 1000
 MOST_SECONDS = 600
@@ -31,7 +38,7 @@ def open_session(caller: Caller, service: Service, seconds: float, *, read_only:
     """Yield a session of a login of the caller. With `read_only` neither its role nor its transactions can write.
 
     Raises Failed where there is no session, Invalid for what PostgreSQL refuses in it, and TooLarge and Unavailable
-    when it has read too much, or is not over half a minute after `seconds`.
+    when it has read too much, is not over half a minute after `seconds`, or was lost while it could write.
     """
     endpoint = service.endpoint
     relay = Relay(endpoint.host, endpoint.port, _MOST_BYTES, seconds + _GRACE_SECONDS)
@@ -40,7 +47,8 @@ def open_session(caller: Caller, service: Service, seconds: float, *, read_only:
             yield session
     except psycopg.Error as error:
         beyond = beyond_limits(relay, _MOST_BYTES, seconds, may_have_run=not read_only)
-        raise beyond or _refusal(error) from error
+        unknown = None if read_only else unknown_outcome(error)
+        raise beyond or unknown or _refusal(error) from error
 
 
 def _begun(caller: Caller, service: Service, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
