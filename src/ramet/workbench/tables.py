@@ -218,7 +218,7 @@ def _values(table: Table, after: str) -> Sequence[str]:
         return ()
     try:
         found = json.loads(after)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or len(found) != len(table.key) or not all(_is_value(one) for one in found):
         raise Invalid("INVALID_PAGE", "There is no such page of this table", "Begin at the first one.")
@@ -226,7 +226,8 @@ def _values(table: Table, after: str) -> Sequence[str]:
 
 
 def _is_value(one: object) -> bool:
-    return isinstance(one, str) and "\0" not in one
+    """Tell whether one is a text that PostgreSQL can have: JSON may also name halves of surrogate pairs."""
+    return isinstance(one, str) and "\0" not in one and not any("\ud800" <= each <= "\udfff" for each in one)
 
 
 def _page_of(table: Table, after: Sequence[str], skip: int) -> sql.Composed:

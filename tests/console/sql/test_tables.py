@@ -164,7 +164,13 @@ def test_values_are_cut_by_the_server_and_nulls_are_shown(viewer: Browser, shop:
     assert "There are no rows" in viewer.see(f"{_base(shop)}/one", schema="public", name="bare")
 
 
-@pytest.mark.parametrize("after", ["x", "[1]", '["red"]', '["red", 1]', '["red", "\\u0000"]', "[[]]", "{}"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        *("x", "[1]", '["red"]', '["red", 1]', '["red", "\\u0000"]', '["red", "\\ud800"]', "[[]]", "{}"),
+        pytest.param("[" * 2000, id="deep"),
+    ],
+)
 def test_a_page_that_no_page_led_to_is_refused(viewer: Browser, shop: JsonObject, after: str) -> None:
     assert "no such page" in viewer.see(f"{_base(shop)}/one", 400, schema="shop", name="orders", after=after)
 
