@@ -61,6 +61,13 @@ SELECT attname::text, format_type(atttypid, atttypmod), attnotnull,
     col_description(attrelid, attnum), atttypid = 'bytea'::regtype,
     -- Columns of INCLUDE come last, and are no part of the key. A slice counts from 1, indkey from 0.
     (SELECT array_position((indkey::int2[])[0:indnkeyatts - 1], attnum) FROM pg_index
+    WHERE indrelid = attrelid AND indisprimary),
+    -- That of the operator class that sorts: a name alone may mean another one, as that of text for citext.
+    (SELECT format('OPERATOR(%%I.%%s)', nspname, oprname)
+    FROM pg_index JOIN pg_opclass c ON c.oid = indclass[array_position(indkey::int2[], attnum)]
+    JOIN pg_amop ON (amopfamily, amoplefttype, amoprighttype, amopstrategy) = (opcfamily, opcintype, opcintype, 5)
+    JOIN pg_am a ON a.oid = opcmethod AND amname = 'btree'
+    JOIN pg_operator o ON o.oid = amopopr JOIN pg_namespace n ON n.oid = oprnamespace
     WHERE indrelid = attrelid AND indisprimary)
 FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -94,7 +101,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column. `key` is its place in the primary key."""
+    """A column. `key` is its place in the primary key, `greater` the operator by which that sorts, as SQL."""
 
     name: str
     type: str
@@ -103,6 +110,7 @@ class TableColumn:
     comment: str | None
     is_bytes: bool
     key: int | None
+    greater: str | None
 
 
 @dataclass(frozen=True)
@@ -238,17 +246,27 @@ def _page_of(table: Table, after: Sequence[str], skip: int) -> sql.Composed:
     )
     names = sql.SQL(", ").join(_column(one) for one in table.key)
     if after:
-        values = [sql.SQL("{}::{}").format(value, sql.SQL(one.type)) for value, one in _typed(after, table.key)]
-        statement += sql.SQL(" WHERE ({}) > ({})").format(names, sql.SQL(", ").join(values))
+        statement += sql.SQL(" WHERE ") + _follows(table.key, after)
     if table.key:
         return statement + sql.SQL(" ORDER BY {} LIMIT {}").format(names, sql.Literal(PAGE + 1))
     skipped = max(0, min(skip, MOST_SKIPPED))
     return statement + sql.SQL(" OFFSET {} LIMIT {}").format(sql.Literal(skipped), sql.Literal(PAGE + 1))
 
 
-def _typed(after: Sequence[str], key: Sequence[TableColumn]) -> list[tuple[sql.Literal, Any]]:
-    """Pair values with their columns; the types are PostgreSQL's own text of them, which is SQL."""
-    return [(sql.Literal(value), one) for value, one in zip(after, key, strict=True)]
+def _follows(key: Sequence[Any], after: Sequence[str]) -> sql.Composed:
+    """Return the condition for the rows after one; an index serves it where all columns have the same operator.
+
+    Types and operators are PostgreSQL's own text of them, which is SQL.
+    """
+    names, greater = [_column(one) for one in key], [sql.SQL(one.greater or ">") for one in key]
+    typed = zip(after, key, strict=True)
+    values = [sql.SQL("{}::{}").format(sql.Literal(value), sql.SQL(one.type)) for value, one in typed]
+    if all(one == greater[0] for one in greater):
+        return sql.SQL("({}) {} ({})").format(sql.SQL(", ").join(names), greater[0], sql.SQL(", ").join(values))
+    found = sql.SQL("false").format()
+    for name, operator, value in reversed(list(zip(names, greater, values, strict=True))):
+        found = sql.SQL("({0} {1} {2} OR NOT {2} {1} {0} AND {3})").format(name, operator, value, found)
+    return found
 
 
 def _shown(column: TableColumn) -> sql.Composed:

@@ -14,7 +14,14 @@ from tests.servers import postgresql
 
 EVIL = """o"'; <b>&%s{}"""
 QUOTED = EVIL.replace('"', '""')
-SPECIAL = [("shop", "orders", 120), ("public", "heap", 60), ("covering", "one", 60), (EVIL, EVIL, 60)]
+SPECIAL = [
+    ("shop", "orders", 120),
+    ("public", "heap", 60),
+    ("covering", "one", 60),
+    (EVIL, EVIL, 60),
+    ("folded", "one", 120),
+    ("folded", "more", 120),
+]
 
 
 @pytest.fixture(scope="module", name="server")
@@ -46,7 +53,17 @@ def _server() -> Iterator[Server]:
             "CREATE VIEW broken AS SELECT 1 / (n - n) FROM heap",
             role="tsdbadmin",
         )
-        server.run("CREATE EXTENSION pg_stat_statements")
+        server.run(
+            "CREATE EXTENSION pg_stat_statements",
+            f'CREATE EXTENSION citext SCHEMA "{QUOTED}"',
+            "CREATE SCHEMA folded",
+            f'SET search_path = public, "{QUOTED}"',
+            "CREATE TABLE folded.one (name citext PRIMARY KEY)",
+            "INSERT INTO folded.one SELECT (ARRAY['a', 'B'])[n % 2 + 1] || n FROM generate_series(1, 120) n",
+            'CREATE TABLE folded.more (id int, name citext, kind text COLLATE "C", PRIMARY KEY (name, kind, id))',
+            "INSERT INTO folded.more SELECT n, (ARRAY['a', 'B'])[n % 2 + 1], (ARRAY['a', 'B'])[n % 3 / 2 + 1]"
+            " FROM generate_series(1, 120) n",
+        )
         yield server
 
 
