@@ -107,7 +107,8 @@ FROM pg_proc p JOIN space s ON s.oid = pronamespace WHERE NOT EXISTS (
 UNION ALL
 SELECT CASE typtype WHEN 'd' THEN 'domain' ELSE 'type' END, format('%%I.%%I', nspname, typname), '', '',
     CASE typtype
-    WHEN 'e' THEN (SELECT 'ENUM (' || string_agg(quote_literal(enumlabel), ', ' ORDER BY enumsortorder) || ')'
+    WHEN 'e' THEN (
+        SELECT 'ENUM (' || coalesce(string_agg(quote_literal(enumlabel), ', ' ORDER BY enumsortorder), '') || ')'
         FROM pg_enum WHERE enumtypid = t.oid)
     WHEN 'd' THEN concat_ws(' ', format_type(typbasetype, typtypmod), CASE WHEN typnotnull THEN 'NOT NULL' END,
         'DEFAULT ' || typdefault,
@@ -115,8 +116,8 @@ SELECT CASE typtype WHEN 'd' THEN 'domain' ELSE 'type' END, format('%%I.%%I', ns
             FROM pg_constraint c WHERE contypid = t.oid AND contype <> 'n'))
     WHEN 'r' THEN (SELECT 'RANGE (' || format_type(rngsubtype, NULL) || ')' FROM pg_range WHERE rngtypid = t.oid)
     WHEN 'c' THEN (
-        SELECT '(' || string_agg(concat_ws(' ', quote_ident(attname), format_type(atttypid, atttypmod)), ', '
-            ORDER BY attnum) || ')'
+        SELECT '(' || coalesce(string_agg(concat_ws(' ', quote_ident(attname), format_type(atttypid, atttypmod)), ', '
+            ORDER BY attnum), '') || ')'
         FROM pg_attribute WHERE attrelid = typrelid AND attnum > 0 AND NOT attisdropped)
     ELSE 'base type' END
 FROM pg_type t JOIN space s ON s.oid = typnamespace

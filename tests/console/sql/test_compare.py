@@ -49,6 +49,8 @@ _CHANGES = (
     "CREATE OR REPLACE FUNCTION twice(n int) RETURNS int LANGUAGE sql AS $$\nSELECT n\n  + n\n$$",
     f"CREATE OR REPLACE FUNCTION long() RETURNS int LANGUAGE sql AS $${_MANY_LINES}SELECT 2$$",
     "ALTER TYPE colour ADD VALUE 'blue'",
+    "CREATE TYPE empty_enum AS ENUM ()",
+    "CREATE TYPE empty_pair AS ()",
     "ALTER SEQUENCE numbers INCREMENT 6",
     "ALTER TABLE kept DISABLE TRIGGER touch",
     'CREATE TABLE "<script>alert(1)</script>" (id int)',
@@ -99,6 +101,8 @@ def test_what_differs_is_found_and_nothing_else(server: Server) -> None:
         ("table", "public.kept"): "changed",
         ("table", "public.only_before"): "removed",
         ("type", "public.colour"): "changed",
+        ("type", "public.empty_enum"): "added",
+        ("type", "public.empty_pair"): "added",
         ("view", "public.seen"): "changed",
     }
     parts = {(one.kind, one.name): one for one in found["table", "public.kept"].parts}
