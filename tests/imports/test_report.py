@@ -83,6 +83,19 @@ def test_attributes_and_memberships_that_roles_lose_are_named() -> None:
     ]
 
 
+def test_memberships_in_roles_that_are_not_made_are_named() -> None:
+    roles = (
+        SourceRole("app", member_of=("boss", "postgres", "team", "tsdbadmin")),
+        SourceRole("boss"),
+        SourceRole("postgres", is_superuser=True, member_of=("tsdbadmin",)),
+        SourceRole("team"),
+        SourceRole("tsdbadmin", member_of=("app", "pg_read_all_data")),
+    )
+    messages = [one.message for one in judge(replace(PLAIN, roles=roles), HERE, owners=True) if one.subject == "roles"]
+    left_out = "app in postgres, app in tsdbadmin, tsdbadmin in pg_read_all_data"
+    assert messages[-1] == f"these memberships are left out: {left_out}"
+
+
 def test_what_is_left_out_is_named_up_to_a_number() -> None:
     publications = tuple(SourcePublication(n, f"p{n}", needs_superuser=True) for n in range(10))
     facts = replace(PLAIN, publications=publications, event_triggers=("e",), subscriptions=("s",))

@@ -157,11 +157,12 @@ def _attributes(facts: SourceFacts) -> Iterator[Finding]:
         names = [role.name for role in facts.roles if getattr(role, has) and role.name != facts.bootstrap_role]
         if names:
             yield Finding(Effect.CHANGED, "roles", f"{shown_names(names)} will not have {attribute}")
+    made = {role.name for role in facts.roles} - {facts.bootstrap_role, ADMIN, *_RESERVED}
     groups = {
         f"{role.name} in {group}"
         for role in facts.roles
         for group in role.member_of
-        if group.startswith("pg_") and group not in _GRANTABLE
+        if role.name != facts.bootstrap_role and group not in {*_GRANTABLE, *made}
     }
     if groups:
         yield Finding(Effect.CHANGED, "roles", f"these memberships are left out: {shown_names(sorted(groups))}")
