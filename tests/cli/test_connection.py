@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -120,6 +121,17 @@ def test_a_dump_does_not_replace_a_pipe_or_a_link(
     assert (received, (tmp_path / "regular").read_bytes()) == ([SCRIPT], SCRIPT)
     refused = terminal.ramet("db", "dump", "piped", "-f", str(below))
     assert (refused.code, "below cannot be written: Not a directory" in refused.err) == (1, True)
+
+
+def test_a_dump_can_be_read_by_nobody_else_than_the_file_that_it_replaces(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.cli.commands.dumps._dump", writing([]))
+    terminal.made("service", "create", "secret")
+    file = tmp_path / "script"
+    file.touch(0o600)
+    assert terminal.ramet("db", "dump", "secret", "-f", str(file)).code == 0
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (SCRIPT, 0o600)
 
 
 def writing(seen: list[Mapping[str, str]]) -> Any:

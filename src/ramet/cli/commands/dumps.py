@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -77,6 +77,8 @@ def dump_database(client: Client, service: Service, schema_only: bool, file: Pat
     ):
         written = _dump(programs, connection_string(endpoint), Path(name), content, environ, major)
         if is_replaced:
+            with suppress(FileNotFoundError):
+                shutil.copymode(file, written)
             written.replace(file)
             return
         with written.open("rb") as script, nullcontext(sys.stdout.buffer) if is_printed else file.open("wb") as target:
