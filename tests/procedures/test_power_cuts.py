@@ -41,8 +41,8 @@ def cut(world: World, disk: Disk, name: str, rewrite: laws.Rewrite) -> None:
 def recover(world: World) -> None:
     """Run what is under way, and what the observer submits, until all servers serve again."""
     for _ in range(3):
-        Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=15.0)
         world.health.inspect()
+        Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=15.0)
 
 
 def rows(world: World, service_id: str) -> list[str]:
