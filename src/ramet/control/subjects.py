@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from ramet.backends.interface.values import Server
 from ramet.control.plane import Plane
 from ramet.control.services import get_service
+from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 from ramet.procedures.replicas import servers_of_set
@@ -33,17 +34,21 @@ def servers_of(tx: sa.Connection, subject: str) -> list[Server]:
     return [] if replica_set is None or parent is None else servers_of_set(replica_set, parent)
 
 
-def serving_services(store: Store) -> list[Service]:
-    """Return the services that should be serving."""
+def serving_services(store: Store, during: ProcedureName | None = None) -> list[Service]:
+    """Return the services that should be serving; those of which `during` is under way are among them."""
     with store.read() as tx:
         known = services.live_services(tx)
-    return [service for service in known if should_serve(service)]
+    return [service for service in known if should_serve(service, during)]
 
 
-def should_serve(service: Service) -> bool:
-    """Tell whether a service should be serving: created, not paused or gone, and without an operation under way."""
+def should_serve(service: Service, during: ProcedureName | None = None) -> bool:
+    """Tell whether a service should be serving: created, not paused or gone, and without an operation under way.
+
+    `during` is a procedure whose operations count as none.
+    """
     is_live = service.deleted_at is None and service.failed_at is None
-    return is_live and service.ready_at is not None and service.activity is None and not service.paused
+    is_idle = service.activity is None or service.activity.procedure == during
+    return is_live and is_idle and service.ready_at is not None and not service.paused
 
 
 def serving_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:

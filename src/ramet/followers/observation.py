@@ -18,9 +18,9 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
 from ramet.model.upstream import Following, lost_wal
-from ramet.operations.procedure import NoState
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
+from ramet.procedures.state import CopyAgainState
 from ramet.store import services
 
 _RECORD_EVERY = timedelta(seconds=5)
@@ -49,14 +49,17 @@ class Observing:
                 under_way.result()
 
     def _followers(self) -> list[Service]:
-        known = serving_services(self.plane.store)
+        known = serving_services(self.plane.store, during=ProcedureName.COPY_AGAIN)
         return [service for service in known if service.upstream is not None and not service.half_promoted]
 
     def _tend(self, service: Service) -> None:
         with self._faults.contained(service.id):
             found = self._observed(service)
             if found is not None and _is_news(service, found):
-                self._record(service, found)
+                if service.activity is None:
+                    self._record(service, found)
+                else:
+                    self._record_lag(service, found, service.activity.operation_id)
 
     def _is_due(self, service: Service) -> bool:
         """Tell whether to observe a subscription now: a session in its source is opened for that."""
@@ -68,6 +71,17 @@ class Observing:
             return _as_known(self.plane.backend.followers.observe(server_of(service)), service)
         state = self.plane.backend.subscriptions.observe(server_of(service))
         return Following(observed_at=self.plane.clock(), lag_bytes=state.lag_bytes, problem=state.problem)
+
+    def _record_lag(self, service: Service, found: Following, operation_id: str) -> None:
+        """Record how far behind a standby is while an operation copies its source again, which says the rest."""
+        with self.plane.store.write(durable=False) as tx:
+            current = services.get_service(tx, service.id, lock=True)
+            if current is None or current.activity is None or current.following is None:
+                return
+            if current.activity.operation_id == operation_id:
+                known = current.following
+                seen = replace(found, problem=known.problem, copies=known.copies, needs_copy=known.needs_copy)
+                services.record_following(tx, service.id, seen)
 
     def _record(self, service: Service, found: Following) -> None:
         before = None if service.following is None else service.following.problem or ""
@@ -82,7 +96,7 @@ class Observing:
             if seen.copies is not None and is_copied:
                 copies = begun(seen.copies)
                 seen = replace(seen, copies=copies, problem=f"{found.problem} {under_way(copies)}")
-                operation_id = submit(tx, ProcedureName.COPY_AGAIN, service.id, NoState())
+                operation_id = submit(tx, ProcedureName.COPY_AGAIN, service.id, CopyAgainState())
                 services.update_service(tx, service.id, operation_id=operation_id)
             services.record_following(tx, service.id, seen)
         if is_copied:
@@ -112,6 +126,8 @@ def _is_news(service: Service, found: Following) -> bool:
         return True
     if found.problem is not None and found.replayed_lsn != known.replayed_lsn:
         return True  # whoever has stopped the source waits until all of it is here
+    if service.activity is not None:
+        return False
     return (
         known.problem != found.problem if found.problem is None else not (known.problem or "").startswith(found.problem)
     )

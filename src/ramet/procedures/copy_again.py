@@ -2,13 +2,14 @@
 
 copy_again
 step      leaves behind or does                                            undo
-fetch     a second copy beside the data; the standby serves all the time   discard it
+fetch     a second copy beside the data; the standby serves all the time,  discard it
+          and is started again when it goes down
           Then replace_copy takes its place.
 
 replace_copy
 step      leaves behind or does                                            undo
 settle    waits for forks that copy from the standby                       discard the copy
-keep      a snapshot of the standby as it is                               - (it stays)
+keep      a snapshot of the standby as it is, which is started for that    - (it stays)
 replace   the new copy is the service's data                               -
 boot      a standby that streams, closed to clients                        -
 snapshot  the base of the restore window from now on                       -
@@ -18,22 +19,25 @@ Where the new copy continues the WAL that the service has, its restore window ha
 another timeline: a new window begins, and what was before stays as one manual snapshot.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from dataclasses import replace as with_values
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.errors import Failed
+from ramet.backends.interface.servers import SERVER_KILLED
+from ramet.backends.interface.values import Server
+from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, newest
 from ramet.model.source_copies import ended, in_words
-from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Steps,
@@ -44,13 +48,15 @@ from ramet.procedures.servers import (
     server_of,
 )
 from ramet.procedures.spec import submit
-from ramet.procedures.state import ReplaceCopyState
+from ramet.procedures.state import CopyAgainState, ReplaceCopyState
 from ramet.store import services, snapshots
 
 _PAUSE_SECONDS = 0.1
 _NAME_BEFORE = "before its source was copied again"
 _FAILURE_CHARACTERS = 500
+_RESTART_EVERY = timedelta(seconds=10)
 Clock = Callable[[], datetime]
+_log = logging.getLogger(__name__)
 
 
 class CopyAgain(Steps):
@@ -58,13 +64,33 @@ class CopyAgain(Steps):
 
     name = ProcedureName.COPY_AGAIN
 
-    def fetch(self, work: Work[NoState]) -> Outcome:
-        fetched = self.tools.backend.followers.copy_again(self.tools.server(work), PATIENCE_SECONDS)
+    def fetch(self, work: Work[CopyAgainState]) -> Outcome:
+        server = self.tools.server(work)
+        if self._restarts(work, server):
+            return Next("fetch", replace(work.state, restarted_at=self.tools.clock()))
+        fetched = self.tools.backend.followers.copy_again(server, PATIENCE_SECONDS)
         if fetched.facts is None:
             return Wait(_PAUSE_SECONDS, fetched.progress)
         timeline, redo_lsn = fetched.facts["timeline"], fetched.facts["redo_lsn"]
         state = ReplaceCopyState(snapshot_id=new_id(), kept_id=new_id(), timeline=timeline, redo_lsn=redo_lsn)
         return Done(changes=lambda tx: _hand_on(tx, work, state))
+
+    def _restarts(self, work: Work[CopyAgainState], server: Server) -> bool:
+        """Start a standby that is down, unless it was started just now: its observer leaves it to this operation."""
+        restarted_at, servers = work.state.restarted_at, self.tools.backend.servers
+        if restarted_at is not None and abs(self.tools.clock() - restarted_at) < _RESTART_EVERY:
+            return False
+        observation = servers.inspect(server)
+        if observation.serving:
+            return False
+        _log.warning("server of service %s is down, restarting it: %s", work.subject, observation.reason)
+        try:
+            servers.start(server, clients=True)
+        except Unseen:
+            raise
+        except (Failed, Unavailable) as error:  # the copy goes on, and will take its place
+            _log.warning("server of service %s could not be started: %s", work.subject, error)
+        return True
 
     def undo_fetch(self, work: Work[Any]) -> None:
         self.tools.backend.followers.discard_copy(work.subject)
@@ -85,18 +111,29 @@ class ReplaceCopy(Steps):
         self.tools.backend.followers.discard_copy(work.subject)
 
     def keep(self, work: Work[ReplaceCopyState]) -> Outcome:
+        try:
+            starting = boot(self.tools, work, self.tools.server(work), clients=True)
+        except Failed as failed:
+            if failed.code == SERVER_KILLED:
+                raise  # it may start another time, and may have what is nowhere else
+            return self._keep_newest(work)
+        if starting is not None:
+            return starting
         state, kept = work.state, self._take(work, work.state.kept_id, SnapshotKind.SCHEDULED)
-        has_diverged = _has_diverged(self.tools.service(work.subject))
-        if kept is None:  # it does not serve: the snapshots that it has must do
-            last = newest(self._snapshots(work))
-            continues = _continues(state, last) and not has_diverged
-            stays = None if continues or last is None or last.kind is SnapshotKind.MANUAL else last
-            return Next("replace", replace(state, continues=continues), changes=lambda tx: _keep(tx, stays))
-        continues = _continues(state, kept) and not has_diverged
+        if kept is None:
+            return Wait(_PAUSE_SECONDS, "the server is not serving")
+        continues = _continues(state, kept) and not _has_diverged(self.tools.service(work.subject))
         if not continues:
             kept = with_values(kept, kind=SnapshotKind.MANUAL, name=_NAME_BEFORE)
         changed = replace(state, continues=continues)
         return Next("replace", changed, changes=lambda tx: snapshots.insert_snapshot(tx, kept))
+
+    def _keep_newest(self, work: Work[ReplaceCopyState]) -> Next:
+        """Keep the newest snapshot of a standby that cannot be started."""
+        last = newest(self._snapshots(work))
+        continues = _continues(work.state, last) and not _has_diverged(self.tools.service(work.subject))
+        stays = None if continues or last is None or last.kind is SnapshotKind.MANUAL else last
+        return Next("replace", replace(work.state, continues=continues), changes=lambda tx: _keep(tx, stays))
 
     def replace(self, work: Work[ReplaceCopyState]) -> Outcome:
         backend, server, state = self.tools.backend, self.tools.server(work), work.state
@@ -155,7 +192,7 @@ def _keep(tx: sa.Connection, stays: Snapshot | None) -> None:
         snapshots.keep_snapshot(tx, stays.id, _NAME_BEFORE)
 
 
-def _hand_on(tx: sa.Connection, work: Work[NoState], state: ReplaceCopyState) -> None:
+def _hand_on(tx: sa.Connection, work: Work[CopyAgainState], state: ReplaceCopyState) -> None:
     """Let the copy replace the data. Raises Failed when something else has claimed the service: it is discarded."""
     current = services.get_service(tx, work.subject, lock=True)
     if current is None or current.activity is None or current.activity.operation_id != work.operation_id:
