@@ -15,6 +15,7 @@ import pytest
 from harness.instance import connect
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
+from ramet.backends.local.sql.roles import HOST_ROLES
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.model.passwords import Secret
 from tests.followers.conftest import PASSWORD, allow_replication, limit_slots, restart, start_again, url_of
@@ -122,22 +123,41 @@ def test_a_standby_is_read_only_and_is_forked_as_of_now_a_snapshot_and_any_time(
     assert (-1,) not in shows(follower.endpoint.port, _LEDGER)
 
 
-def test_a_superuser_of_the_source_cannot_log_in_to_the_standby(
-    client: Client, shared: Source, follower: Service
-) -> None:
-    shared.run("CREATE ROLE second_superuser SUPERUSER LOGIN PASSWORD 'app'")
+def is_refused(follower: Service, user: str) -> bool:
+    """Tell whether a standby does not even ask a role for its password."""
+    try:
+        psycopg.connect(host="localhost", port=follower.endpoint.port, user=user, password="app", dbname="shop").close()
+    except psycopg.OperationalError as error:
+        return "pg_hba.conf rejects" in str(error)
+    return False
 
-    def refused(user: str) -> bool:
-        try:
+
+def test_a_superuser_of_the_source_cannot_log_in_to_the_standby(shared: Source, follower: Service) -> None:
+    shared.run("CREATE ROLE second_superuser SUPERUSER LOGIN PASSWORD 'app'")
+    eventually(lambda: is_refused(follower, "second_superuser"), "the new superuser is kept out")
+    assert is_refused(follower, "postgres")
+
+
+@pytest.mark.parametrize("role", HOST_ROLES)
+def test_a_role_of_the_source_that_reaches_its_host_cannot_log_in_to_the_standby(
+    shared: Source, follower: Service, role: str
+) -> None:
+    member, group = f"member_{role[3:]}", f"group_{role[3:]}"
+    shared.run(f"CREATE ROLE {group}; CREATE ROLE {member} NOINHERIT LOGIN PASSWORD 'app'")
+
+    def is_admitted() -> bool:
+        with suppress(psycopg.OperationalError):
             psycopg.connect(
-                host="localhost", port=follower.endpoint.port, user=user, password="app", dbname="shop"
+                host="localhost", port=follower.endpoint.port, user=member, password="app", dbname="shop"
             ).close()
-        except psycopg.OperationalError as error:
-            return "pg_hba.conf rejects" in str(error)
+            return True
         return False
 
-    eventually(lambda: refused("second_superuser"), "the new superuser is kept out")
-    assert refused("postgres")
+    eventually(is_admitted, "an ordinary role can log in")
+    shared.run(f"GRANT {group} TO {member}; GRANT {role} TO {group}")
+    eventually(lambda: is_refused(follower, member), "a role that reaches the host is kept out")
+    shared.run(f"REVOKE {role} FROM {group}")
+    eventually(is_admitted, "an ordinary role again")
 
 
 def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> None:

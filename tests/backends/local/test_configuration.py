@@ -54,6 +54,7 @@ CASES = {
     "closed.hba": pg_hba_conf(TLS, Phase.CLOSED),
     "open.hba": pg_hba_conf(TLS, Phase.OPEN),
     "open-without-tls.hba": pg_hba_conf(Features(has_tls=False), Phase.OPEN),
+    "standby-open.hba": pg_hba_conf(replace(TLS, superusers=("postgres", "admin")), Phase.OPEN),
     "root.ident": pg_ident_conf(("root", "ramet")),
 }
 

@@ -1,9 +1,10 @@
 """Who may connect to a server: pg_hba.conf and pg_ident.conf, as pure functions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
+from ramet.backends.local.sql.roles import HOST_ROLES
 
 _IDENT_MAP = "platform"
 _POOLED = "local all all scram-sha-256"
@@ -15,7 +16,9 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
 
     Clients connect over TCP, or through a pooler on the private socket, which passes on their authentication. No client
     may use physical replication, whatever the attributes of its role; logical replication connects to a database, as
-    other clients do.
+    other clients do. In a copy that was not taken over yet neither the source's superusers may connect, nor the members
+    of roles that give access to the host: of such a role + matches those alone, not each superuser, and of a missing
+    one nobody (PostgreSQL 18 docs, 20.1).
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -26,7 +29,7 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     if features.superusers:
         names = [_quoted_name(name) for name in features.superusers]
         own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
-        rules = [own, *(f"{kind} {name}{of} reject" for name in names for kind, of in _EVERYWHERE), *rules]
+        rules = [own, *_rejecting(names), *rules, *_rejecting(f"+{role}" for role in HOST_ROLES)]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
     if phase is Phase.LOADING:
@@ -37,6 +40,10 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
 def admits_clients(hba: str) -> bool:
     """Tell whether a pg_hba.conf is that of an open server."""
     return _POOLED in hba.splitlines()
+
+
+def _rejecting(names: Iterable[str]) -> Iterator[str]:
+    return (f"{kind} {name}{of} reject" for name in names for kind, of in _EVERYWHERE)
 
 
 def _open_rules(features: Features) -> list[str]:
