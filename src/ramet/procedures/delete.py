@@ -25,7 +25,16 @@ from ramet.model.archive import is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import cancel_creations, destroy_replicas, mark_sets_deleted
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, Tools, await_settled, finish, server_of, waits_while
+from ramet.procedures.servers import (
+    PATIENCE_SECONDS,
+    Steps,
+    Tools,
+    await_settled,
+    finish,
+    left_in_source,
+    server_of,
+    waits_while,
+)
 from ramet.procedures.state import DeleteState
 from ramet.store import operations, services, snapshots
 
@@ -95,7 +104,8 @@ class Delete(Steps):
     def _discard_source(self, service_id: str) -> str | None:
         """Forget what the service follows; return what stays there: a slot would fill the disk of the source."""
         of_subscription = self.tools.backend.subscriptions.discard(service_id)
-        return self.tools.backend.followers.discard(service_id) or of_subscription
+        of_standby = self.tools.backend.followers.discard(service_id)
+        return of_standby or of_subscription or left_in_source(self.tools.service(service_id))
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, down_reason=f"It could not be deleted: {error}")

@@ -55,7 +55,7 @@ class Follow(Based):
         return publish(self.tools, work, record)
 
     def destroy(self, work: Work[Any]) -> None:
-        self.tools.backend.followers.discard(work.subject)
+        self.record_left(work, self.tools.backend.followers.discard(work.subject))
         super().destroy(work)
 
     undo_prepare = destroy

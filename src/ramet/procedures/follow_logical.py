@@ -64,7 +64,7 @@ class FollowLogical(Import):
         return Next("analyze", replace(work.state, report=report), durable=True)  # nothing is loaded again beside it
 
     def destroy(self, work: Work[Any]) -> None:
-        self.tools.backend.subscriptions.discard(work.subject)
+        self.record_left(work, self.tools.backend.subscriptions.discard(work.subject))
         super().destroy(work)
 
     undo_initialize = destroy

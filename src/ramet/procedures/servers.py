@@ -46,6 +46,7 @@ FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is lik
 STORED_SECONDS = 2.0  # how often storage is asked whether it has done what it works on
 MOST_KILLS = 5
 _LONGEST_PAUSE_SECONDS = 0.25
+_LEFT = "left_in_source"
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _Step = Callable[[Any, Work[Any]], Outcome]
@@ -120,8 +121,21 @@ class Creation(Steps):
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.servers.destroy(work.subject)
 
+    def record_left(self, work: Work[Any], left: str | None) -> None:
+        """Record what stays in a source. It is found only once: afterwards nothing here knows of it."""
+        if left is not None:
+            report = {**(self.tools.service(work.subject).report or {}), _LEFT: left}
+            with self.tools.store.write() as tx:
+                services.update_service(tx, work.subject, report=report)
+
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        finish(tx, work, failed_at=self.tools.clock(), failure=error)
+        left = left_in_source(services.get_service(tx, work.subject))
+        finish(tx, work, failed_at=self.tools.clock(), failure=error if left is None else f"{error} {left}")
+
+
+def left_in_source(service: Service | None) -> str | None:
+    """Return what the undo of a service's creation has left in the database that it was to follow."""
+    return None if service is None or service.report is None else service.report.get(_LEFT)
 
 
 def server_of(service: Service) -> Server:
