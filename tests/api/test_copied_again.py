@@ -10,6 +10,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.followers.observation import Observing
 from ramet.model.source_copies import PAUSES
 from ramet.model.timestamps import rfc3339
+from ramet.model.upstream import Following
 from tests.api.test_following import BODY, path_of
 from tests.api.world import World
 
@@ -125,3 +126,22 @@ def test_the_lag_is_current_while_the_source_is_copied_again(world: World, diver
     assert (after["complete_until"], after["lag_bytes"]) == (rfc3339(followers.complete_until), 0)
     assert after["problem"] == before["problem"]
     assert "being copied again, attempt 1 of 5" in after["problem"]
+
+
+def test_superusers_of_a_new_copy_are_looked_for_before_it_is_opened(
+    world: World, diverged: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, observe, opened = list[str](), world.backend.followers.observe, world.backend.servers.open
+
+    def observing(server: Server) -> Following | None:
+        calls.append("observe")
+        return observe(server)
+
+    def opening(server: Server) -> None:
+        calls.append("open")
+        opened(server)
+
+    monkeypatch.setattr(world.backend.followers, "observe", observing)
+    monkeypatch.setattr(world.backend.servers, "open", opening)
+    world.work()
+    assert (world.look(diverged)["status"], calls) == ("READY", ["observe", "open"])

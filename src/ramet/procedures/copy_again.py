@@ -160,7 +160,9 @@ class ReplaceCopy(Steps):
 
     @repeats_from("boot")
     def open(self, work: Work[ReplaceCopyState]) -> Outcome:
-        self.tools.backend.servers.open(self.tools.server(work))
+        server = self.tools.server(work)
+        self.tools.backend.followers.observe(server)  # the copy may have superusers that the data before had not
+        self.tools.backend.servers.open(server)
         return Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
