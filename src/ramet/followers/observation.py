@@ -64,7 +64,7 @@ class Observing:
     def _is_due(self, service: Service) -> bool:
         """Tell whether to observe a subscription now: a session in its source is opened for that."""
         seen = service.following
-        return seen is None or self.plane.clock() - seen.observed_at >= _RECORD_EVERY
+        return seen is None or abs(self.plane.clock() - seen.observed_at) >= _RECORD_EVERY
 
     def _observed(self, service: Service) -> Following | None:
         if is_standby(service):
