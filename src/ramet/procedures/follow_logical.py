@@ -27,6 +27,7 @@ from ramet.procedures.servers import repeats_from
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
 
 
 class FollowLogical(Import):
@@ -59,7 +60,10 @@ class FollowLogical(Import):
         seen = self.tools.backend.subscriptions.observe(self.tools.server(work))
         if not seen.is_copied:
             self.tools.backend.host.check_room()  # the copy is no session, which would become read-only
-            return Wait(_PAUSE_SECONDS, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
+            # Each look opens a session in the source: the longer the copy lasts, the fewer.
+            waited = (self.tools.clock() - work.step_started_at).total_seconds()
+            pause_seconds = min(_LONGEST_PAUSE_SECONDS, max(_PAUSE_SECONDS, waited / 20))
+            return Wait(pause_seconds, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
         report = {**work.state.report, "copied_tables": seen.tables}
         return Next("analyze", replace(work.state, report=report), durable=True)  # nothing is loaded again beside it
 
