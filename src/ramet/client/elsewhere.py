@@ -24,6 +24,7 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _TIMEOUT_SECONDS = 30.0
 # A step that waits holds one of few threads, and whoever names the other Ramet may have made it.
 _LIMITS = Limits(seconds=60.0, size_bytes=16 * 1024**2)
+_MOST_CHARACTERS = 1000  # of a text from there: a step that waits records it several times a second
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Elsewhere:
 
     def identify(self) -> tuple[str, bool]:
         key = self.client.auth_info().api_key
-        return key.project.id, key.role == Role.ADMIN
+        return _cut(key.project.id), key.role == Role.ADMIN
 
     def find(self, mark: Mapping[str, str]) -> str | None:
         found = self.client.list_services([f"{key}={value}" for key, value in mark.items()])
-        return found[0].service_id if found else None
+        return _cut(found[0].service_id) if found else None
 
     def follow(self, belongings: Belongings, source: Source, mark: Mapping[str, str], key: str) -> str:
         made = self.client.follow_database(
@@ -53,7 +54,7 @@ class Elsewhere:
             keeping=Keeping(labels={**belongings.labels, **mark}),
             idempotency_key=key,
         )
-        return made.service_id
+        return _cut(made.service_id)
 
     def look(self, service_id: str) -> Seen | None:
         try:
@@ -63,14 +64,16 @@ class Elsewhere:
                 return None
             raise
         following, reason = found.metadata.following, found.metadata.status_reason
+        problem = (None if following is None else following.problem) or reason
+        replayed_lsn = None if following is None else following.replayed_lsn
         return Seen(
             status=found.status,
             follows=following is not None,
-            host=found.endpoint.host,
+            host=_cut(found.endpoint.host),
             port=found.endpoint.port,
             lag_bytes=None if following is None else following.lag_bytes,
-            replayed_lsn=None if following is None else following.replayed_lsn,
-            problem=(None if following is None else following.problem) or reason,
+            replayed_lsn=None if replayed_lsn is None else _cut(replayed_lsn),
+            problem=None if problem is None else _cut(problem),
             was_ready=following is None or following.observed_at is not None,
         )
 
@@ -86,7 +89,7 @@ class Elsewhere:
             except ApiError as error:
                 if _is_passing(error):
                     raise
-                notes.append(f"It has no {what} there: {error}")
+                notes.append(_cut(f"It has no {what} there: {error}"))
         return notes
 
     def delete(self, service_id: str) -> None:
@@ -156,11 +159,17 @@ def as_of_procedure(error: ApiError | TimedOut) -> Error:
 
     A move shows it to whoever named the address: what something else than a Ramet sent there is no part of it.
     """
-    if error.code == UNKNOWN_ANSWER:
-        return Unavailable(error.code, error.message, "It is no answer of a Ramet: check the address.")
+    code, message, details = _cut(error.code), _cut(error.message), _cut(error.details)
+    if code == UNKNOWN_ANSWER:
+        return Unavailable(code, message, "It is no answer of a Ramet: check the address.")
     if isinstance(error, TimedOut) or _is_passing(error):
-        return Unavailable(error.code, error.message, error.details)
-    return Failed(error.code, f"The other Ramet refuses: {error.message}", error.details)
+        return Unavailable(code, message, details)
+    return Failed(code, f"The other Ramet refuses: {message}", details)
+
+
+def _cut(text: str) -> str:
+    """Return what there is room for of a text that the other side has chosen."""
+    return text[:_MOST_CHARACTERS]
 
 
 def _is_passing(error: ApiError) -> bool:

@@ -18,6 +18,7 @@ from ramet.model.operation_record import Event
 from ramet.model.status import OperationStatus
 from ramet.operations.procedure import Changes, Done, Next, Procedure, StateUnreadable, Work
 from ramet.operations.transitions import (
+    ERROR_LIMIT,
     MAX_ATTEMPTS,
     Transition,
     abandoned,
@@ -230,4 +231,5 @@ def _work(operation: Operation, procedure: Procedure) -> Work[Any]:
 
 def _event(before: Operation, transition: Transition) -> Event:
     seconds = max(0.0, time.time() - before.step_started_here_at)
-    return Event(before.id, before.step, transition.event or "", datetime.now(UTC), seconds, transition.error)
+    error = None if transition.error is None else transition.error[:ERROR_LIMIT]
+    return Event(before.id, before.step, transition.event or "", datetime.now(UTC), seconds, error)

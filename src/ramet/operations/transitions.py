@@ -15,7 +15,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
 _UNSEEN_PAUSE_SECONDS = 1.0
 _UNSEEN = "It cannot be seen how far this is."
-_ERROR_LIMIT = 4000
+ERROR_LIMIT = 4000
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def retried(operation: Operation, error: str, procedure: Procedure) -> Transitio
     """Return the transition for an error after which the step is tried again."""
     if operation.attempt >= MAX_ATTEMPTS:
         return abandoned(operation, error, procedure)
-    after = replace(operation, error=error[:_ERROR_LIMIT])
+    after = replace(operation, error=error[:ERROR_LIMIT])
     return Transition(after, _pause(operation.attempt), "RETRIED", error)
 
 
@@ -68,7 +68,7 @@ def unseen(operation: Operation, error: str, procedure: Procedure, seconds: floa
 def abandoned(operation: Operation, error: str, procedure: Procedure) -> Transition:
     """Return the beginning of the undoing: all finished steps and the present one, which may be half done."""
     begun = dict.fromkeys((*operation.done_steps, operation.step))
-    cause = replace(operation, error=error[:_ERROR_LIMIT])
+    cause = replace(operation, error=error[:ERROR_LIMIT])
     return Transition(_undoing(cause, tuple(s for s in begun if s in procedure.undo)), event="ABANDONED", error=error)
 
 
