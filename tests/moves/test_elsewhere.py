@@ -4,11 +4,26 @@ import pytest
 
 from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
+from ramet.control.labels import update_labels
+from ramet.errors import WrongState
+from ramet.model.labels import MOST_LABELS
 from tests.moves.conftest import Over, Pair
 from tests.moves.moving import held_at
 
 LONG = "x" * 100_000
 MOST = 1200  # characters of a text from there, with what is said here of it
+
+
+def test_a_service_that_has_as_many_labels_as_it_may_is_not_moved(pair: Pair) -> None:
+    service = pair.service()
+    labels = {f"label{number}": "x" for number in range(MOST_LABELS)}
+    update_labels(pair.here.plane, pair.here.project.id, service.id, labels)
+    with pytest.raises(WrongState, match="32 labels"):
+        pair.request(service)
+    update_labels(pair.here.plane, pair.here.project.id, service.id, {"label0": None})
+    pair.request(service)
+    pair.work()
+    assert pair.places() == ["there"]
 
 
 @pytest.mark.parametrize("status", [403, 503])

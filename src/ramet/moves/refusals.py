@@ -6,6 +6,7 @@ from ramet.backends.interface.replication import ReplicationSlot
 from ramet.control.lookup import check_independent
 from ramet.errors import WrongState
 from ramet.model.high_availability import NO_STANDBYS, standbys_of
+from ramet.model.labels import MOST_LABELS
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 
@@ -35,6 +36,8 @@ def _reasons(
             f"it has the replication slots {', '.join(one.name for one in slots)}, whose readers would lose changes",
             "Drop the slots, and let their readers begin again after the move.",
         )
+    if len(service.labels) >= MOST_LABELS:
+        yield f"it has {MOST_LABELS} labels, and has one more there while it moves", "Remove a label."
     if service.sleep_after_seconds is not None:
         yield "it falls asleep when no client is connected", "Switch that off with 'ramet service sleep --never'."
     if standbys_of(service.settings) != NO_STANDBYS:
