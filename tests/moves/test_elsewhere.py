@@ -6,12 +6,25 @@ from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
 from ramet.control.labels import update_labels
 from ramet.errors import WrongState
+from ramet.followers.verbs import promote_service
 from ramet.model.labels import MOST_LABELS
+from ramet.model.status import OperationStatus
 from tests.moves.conftest import Over, Pair
-from tests.moves.moving import held_at
+from tests.moves.moving import go_on, held_at, shown
 
 LONG = "x" * 100_000
 MOST = 1200  # characters of a text from there, with what is said here of it
+
+
+def test_a_copy_that_was_promoted_there_while_it_caught_up_ends_the_move(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "catch_up")
+    (copy,) = pair.copies()
+    promote_service(pair.there.plane, pair.there.project.id, copy.id, lsn=None, drain=False, neutralize=False)
+    assert len(pair.copies()) == 1
+    go_on(pair, blocked)
+    found = shown(pair, move_id)
+    assert (found.status, pair.places()) == (OperationStatus.FAILED, ["here", "there"])
+    assert "follows this one no more" in (found.error or "")
 
 
 def test_a_service_that_has_as_many_labels_as_it_may_is_not_moved(pair: Pair) -> None:

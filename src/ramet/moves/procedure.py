@@ -109,6 +109,8 @@ class Move(Steps):
         seen = self._look(work)
         if seen is None or (seen.status is Status.UNSTABLE and not seen.was_ready):
             raise Failed("NOT_COPIED", f"The service there could not be made: {_why(seen)}", "Move it again.")
+        if seen.status is Status.READY and not seen.follows:
+            raise _follows_no_more()
         if seen.status is not Status.READY or seen.problem is not None or seen.lag_bytes is None:
             self.tools.backend.replication.hasten_copy(self.tools.server(work))
             return Wait(_LOOK_SECONDS, seen.problem or f"the service there is {seen.status}")
@@ -153,7 +155,7 @@ class Move(Steps):
         self._service(work)
         seen = self._look(work)
         if seen is None or not seen.follows:
-            raise Failed("NOT_FOLLOWING", "The service there follows this one no more", "Move it again.")
+            raise _follows_no_more()
         if seen.replayed_lsn is not None and lsn_number(seen.replayed_lsn) >= lsn_number(_end_of(work)):
             return Next("promote", replace(work.state, is_decided=True), durable=True)
         if self.tools.clock() - work.step_started_at > _DRAIN_WITHIN:
@@ -344,6 +346,10 @@ def _end_of(work: Work[MoveState]) -> str:
     if work.state.end_lsn is None:
         raise AssertionError("BUG: the service was not stopped")
     return work.state.end_lsn
+
+
+def _follows_no_more() -> Failed:
+    return Failed("NOT_FOLLOWING", "The service there follows this one no more", "Move it again.")
 
 
 def _why(seen: Seen | None) -> str:
