@@ -1,19 +1,59 @@
 """What the other Ramet answers, or does not, while a service moves there."""
 
+from datetime import timedelta
+
 import pytest
 
 from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
 from ramet.control.labels import update_labels
-from ramet.errors import WrongState
+from ramet.errors import Unavailable, WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.labels import MOST_LABELS
 from ramet.model.status import OperationStatus
-from tests.moves.conftest import Over, Pair
+from ramet.moves import procedure as steps
+from ramet.moves.destination import Seen
+from ramet.operations import transitions
+from tests.moves.conftest import Over, Pair, Watched
 from tests.moves.moving import go_on, held_at, shown
 
 LONG = "x" * 100_000
 MOST = 1200  # characters of a text from there, with what is said here of it
+
+
+def test_a_ramet_that_does_not_answer_while_the_service_is_down_does_not_end_the_move(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_id, blocked = held_at(pair, "drain")
+    monkeypatch.setattr(transitions, "_FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(transitions, "_LONGEST_PAUSE_SECONDS", 0.001)
+    asked = list[str]()
+
+    def look(there: Watched, service_id: str) -> Seen | None:
+        asked.append(service_id)
+        if len(asked) <= 2 * transitions.MAX_ATTEMPTS:
+            raise Unavailable("SERVER_UNREACHABLE", "No Ramet answers")
+        return Elsewhere.look(there, service_id)
+
+    monkeypatch.setattr(Watched, "look", look)
+    go_on(pair, blocked)
+    assert (shown(pair, move_id).status, pair.places()) == (OperationStatus.SUCCEEDED, ["there"])
+
+
+def test_a_service_is_down_no_longer_than_its_end_may_take_while_the_other_ramet_does_not_answer(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_id, blocked = held_at(pair, "drain")
+    monkeypatch.setattr(steps, "_DRAIN_WITHIN", timedelta(0))
+    pair.is_away = True
+    go_on(pair, blocked, 2.0)
+    assert pair.places() == ["here"]
+    pair.is_away = False
+    go_on(pair, [])
+    found = shown(pair, move_id)
+    assert found.status is OperationStatus.FAILED
+    assert pair.copies() == []
+    assert "has not received the end of this one, 0/2, in time: No Ramet answers" in (found.error or "")
 
 
 def test_a_copy_that_was_promoted_there_while_it_caught_up_ends_the_move(pair: Pair) -> None:

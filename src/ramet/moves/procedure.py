@@ -152,20 +152,26 @@ class Move(Steps):
         return Next("drain", replace(work.state, end_lsn=end_lsn), changes=record)
 
     def drain(self, work: Work[MoveState]) -> Outcome:
+        """Wait a short time for the end of the service, which is down: also where the other side does not answer."""
         self._service(work)
-        seen = self._look(work)
+        try:
+            seen = self._look(work)
+        except Unavailable as error:
+            return self._await_end(work, str(error))
         if seen is None or not seen.follows:
             raise _follows_no_more()
         if seen.replayed_lsn is not None and lsn_number(seen.replayed_lsn) >= lsn_number(_end_of(work)):
             return Next("promote", replace(work.state, is_decided=True), durable=True)
+        return self._await_end(work, f"it has {seen.replayed_lsn}")
+
+    def _await_end(self, work: Work[MoveState], found: str) -> Wait:
         if self.tools.clock() - work.step_started_at > _DRAIN_WITHIN:
             raise Failed(
                 "COPY_BEHIND",
-                f"The service there has not received the end of this one, {work.state.end_lsn}, in time:"
-                f" it has {seen.replayed_lsn}",
+                f"The service there has not received the end of this one, {work.state.end_lsn}, in time: {found}",
                 "Move it again when the connection is better.",
             )
-        return Wait(_LOOK_SECONDS, f"it has {seen.replayed_lsn} of {work.state.end_lsn}")
+        return Wait(_LOOK_SECONDS, f"waiting for {work.state.end_lsn}: {found}")
 
     def promote(self, work: Work[MoveState]) -> Outcome:
         """Let the service there take the place of this one, and wait for it as long as it takes."""
