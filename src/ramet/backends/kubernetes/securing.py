@@ -8,6 +8,7 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, read_only_access, roles, securing
+from ramet.backends.local.sql.concurrent_changes import retry_if_altered
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.mover import OPERATOR_OID, OPERATOR_ROLE
 from ramet.errors import Unavailable
@@ -20,7 +21,6 @@ ALTER ROLE {PLATFORM_ROLE} SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS L
 SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
-_ATTEMPTS = 5
 _RESTART_SECONDS, _TRIES = 120.0, 50
 _JOBS_RUN = "SELECT current_setting('timescaledb.max_background_workers') <> '0'"
 # What the operator has granted as a role that goes, the superuser of initdb has granted.
@@ -49,13 +49,7 @@ def secure_new(place: Place, server: Server) -> None:
 
 def take_over(place: Place, service_id: str) -> None:
     """Make the platform's role a superuser; the operator gives it a password at about the same time."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            place.run_sql(service_id, _TAKE_OVER)
-            return
-        except Unavailable as error:
-            if "tuple concurrently updated" not in error.details or attempt == _ATTEMPTS:
-                raise
+    retry_if_altered(lambda: place.run_sql(service_id, _TAKE_OVER))
 
 
 def secure_fork(place: Place, server: Server, *, neutralize: bool) -> dict[str, Any]:

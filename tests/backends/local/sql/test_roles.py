@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psycopg
@@ -11,7 +12,8 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.process import log_files
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, roles
+from ramet.backends.local.sql import concurrent_changes, connections, roles
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service_type import ServiceType
 from tests.backends.local.hosts import boot, connect, new_server
@@ -111,6 +113,34 @@ def test_has_password_reflects_a_change_by_anybody(instances: Instances, server:
     assert roles.admin_has(paths, first) is False
     instances.stop(server, 30)
     assert roles.admin_has(paths, second) is None
+
+
+def set_while_altered(instances: Instances, server: Server, wanted: Secret) -> None:
+    """Set a password while the admin alters its own role, and commits that as soon as the platform waits for it."""
+    instances.set_password(server, scram_verifier(current := new_password()))
+    waiting = "SELECT FROM pg_stat_activity WHERE application_name = 'ramet' AND wait_event_type = 'Lock'"
+    platform = connections.connect(instances.paths(server.service_id))
+    with platform as observer, connect(server, current) as admin, ThreadPoolExecutor(1) as pool:
+        admin.execute("BEGIN")
+        admin.execute("ALTER ROLE tsdbadmin PASSWORD 'other'")
+        change = pool.submit(instances.set_password, server, scram_verifier(wanted))
+        eventually(lambda: change.done() or observer.execute(waiting).rowcount == 1)
+        assert not change.done()
+        admin.execute("COMMIT")
+        change.result()
+
+
+def test_a_password_is_set_although_the_admin_alters_its_own_role(instances: Instances, server: Server) -> None:
+    set_while_altered(instances, server, wanted := new_password())
+    connect(server, wanted).close()
+
+
+def test_a_role_that_is_altered_each_time_is_called_locked(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrent_changes, "_ATTEMPTS", 1)
+    with pytest.raises(Unavailable, match="keeps the role tsdbadmin locked"):
+        set_while_altered(instances, server, new_password())
 
 
 @pytest.mark.parametrize("major", sorted(installations().by_major))

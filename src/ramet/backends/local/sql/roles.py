@@ -5,6 +5,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, logins, mover, read_only_access, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
+from ramet.backends.local.sql.concurrent_changes import retry_if_altered, was_altered
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, unusable_verifier
@@ -63,13 +64,19 @@ def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, eve
 
 def set_admin_verifier(paths: ServicePaths, verifier: Secret, wal_level: WalLevel) -> None:
     """Change the admin's password, and let it log in. Raises Unavailable while a transaction locks the role."""
-    try:
+
+    def change() -> None:
         with connections.connect(paths) as connection, connection.transaction():
-            # When two sessions alter a role, PostgreSQL does not wait: the second one fails.
+            # Of two sessions of the platform that alter the role at once, the second one would fail.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
             _ensure_admin(connection, verifier, wal_level)
             reset_closing_settings(connection)
-    except psycopg.errors.LockNotAvailable as error:
+
+    try:
+        retry_if_altered(change)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.InternalError_) as error:
+        if isinstance(error, psycopg.errors.InternalError_) and not was_altered(error):
+            raise
         raise Unavailable(
             "ROLE_LOCKED",
             f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked",
