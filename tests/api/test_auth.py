@@ -91,6 +91,31 @@ def test_another_projects_key_changes_nothing_and_cannot_tell_whether_the_projec
     assert [seen["status"] for seen in world.listed()] == ["READY"]
 
 
+def test_forms_of_other_sites_change_nothing(world: World) -> None:
+    service = world.ready()["service_id"]
+    stop, host = world.path(service, "stop"), world.client.base_url.netloc.decode()
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": f"http://{host}"},
+        {"Origin": "http://example.org"},
+        {"Origin": "null"},
+    ):
+        refused = world.post(stop, headers=form | headers)
+        assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN"), headers
+        assert world.client.get(world.path(service), auth=world.tenant.credentials, headers=headers).status_code == 200
+    world.work()
+    assert world.look({"service_id": service})["status"] == "READY"
+
+
+@pytest.mark.parametrize("headers", [{}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://{host}"}])
+def test_programs_and_pages_of_this_host_change_services(world: World, headers: dict[str, str]) -> None:
+    host = world.client.base_url.netloc.decode()
+    stop = world.path(world.ready()["service_id"], "stop")
+    sent = {name: value.format(host=host) for name, value in headers.items()}
+    assert world.post(stop, headers=sent).status_code == 202
+
+
 def test_a_service_of_another_project_is_not_found_under_ones_own(world: World) -> None:
     service = world.ready()["service_id"]
     stranger = world.new_tenant("stranger")

@@ -12,6 +12,7 @@ from litestar.types import Guard
 
 from ramet import acting
 from ramet.control import recording
+from ramet.control.origin import is_same_origin
 from ramet.control.projects import Projects
 from ramet.errors import Forbidden, Unauthorized
 from ramet.model.keys import ApiKey
@@ -38,6 +39,13 @@ def key_guard(projects: Projects) -> Guard:
             recording.claim(public_key)
             raise
         acting.note_key(key.public_key, key.name, key.project_id)
+        if connection.scope.get("method") in recording.CHANGING and not is_same_origin(connection.headers):
+            # Browsers keep Basic credentials, and add them to forms that pages of other sites send.
+            raise Forbidden(
+                "FORBIDDEN",
+                "This request came from a page of another site",
+                "Send it with a program, or from a page of this host.",
+            )
         project_id = connection.path_params.get("project_id", key.project_id)
         if project_id != key.project_id:
             # The same answer whether that project exists or not.

@@ -29,7 +29,8 @@ UNRECORDED = {"recorded": False}
 VERB = "operation"
 """The verb of a handler, where that is not its operation id."""
 REQUEST_ID = b"x-request-id"
-_CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+"""The methods of requests that may change anything."""
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
 _PUBLIC_KEY = re.compile(r"RK[A-Z0-9]{18}")
 _SUBJECTS = ("public_key", "webhook_id", "replica_set_id", "set_id", "snapshot_id", "service_id")
@@ -110,7 +111,7 @@ class Recording:
 
     async def _settle(self, act: Act, scope: Any, status: int) -> None:
         """Record what no transaction of the request has recorded. Then the act is over: nothing else is part of it."""
-        if not act.verb and scope.get("route_handler") is not None and scope["method"] in _CHANGING:
+        if not act.verb and scope.get("route_handler") is not None and scope["method"] in CHANGING:
             describe(act, scope)
         outcome = _outcome(act, status)
         if act.verb and not (outcome in ("accepted", "unchanged") and act.recorded == "accepted"):
@@ -138,7 +139,7 @@ def claim(public_key: str) -> None:
 def begin(scope: Any) -> None:
     """Say of the current act what it is about to do, if it may change anything; from now on it is recorded."""
     act = acting.current()
-    if act is not None and scope["method"] in _CHANGING:
+    if act is not None and scope["method"] in CHANGING:
         describe(act, scope)
 
 

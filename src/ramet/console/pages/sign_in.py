@@ -23,6 +23,7 @@ from ramet.console.context import (
 )
 from ramet.console.rendering import HEADERS, page, redirect
 from ramet.control import recording
+from ramet.control.origin import is_same_origin
 from ramet.errors import Unauthorized
 from ramet.events.stream import newest_sequence
 from ramet.model.keys import ApiKey
@@ -142,7 +143,7 @@ def _form(
 
 async def _key_of(request: AnyRequest, context: ConsoleContext, form: Mapping[str, str]) -> ApiKey:
     """Return the key that a form holds. Raises _Refused, after a delay when the attempt is throttled."""
-    if not _is_same_origin(request):
+    if not is_same_origin(request.headers):
         raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
     attempt = (request.client.host if request.client else "", _typed(form, "public_key"))
     if not context.throttle.is_throttled(attempt):
@@ -178,17 +179,6 @@ def _too_many(context: ConsoleContext) -> _Refused:
     seconds = max(1, round(context.throttle.delay_seconds))
     problem = f"Too many failed attempts with this key: each one now takes {seconds} seconds"
     return _Refused(429, "TOO_MANY_ATTEMPTS", problem, {"Retry-After": str(seconds)})
-
-
-def _is_same_origin(request: AnyRequest) -> bool:
-    """Tell whether one of our pages, or a program, sent a form.
-
-    Browsers send `Sec-Fetch-Site` over TLS and to localhost; elsewhere `Origin` must name the host of the request.
-    """
-    if site := request.headers.get("sec-fetch-site"):
-        return site in ("same-origin", "none")
-    origin = request.headers.get("origin")
-    return origin is None or origin.partition("://")[2] == request.headers.get("host", "")
 
 
 def _typed(form: Mapping[str, str], name: str) -> str:
