@@ -13,6 +13,9 @@ from ramet.events.dispatcher import Dispatcher
 from ramet.events.recorder import EventRecorder
 from ramet.events.sender import Sender
 from tests.api.world import World, open_world
+from tests.stores import postgresql_server, postgresql_url
+
+__all__ = ["postgresql_server", "postgresql_url"]
 
 
 @dataclass

@@ -31,7 +31,7 @@ def _webhook(store: Store, webhook_id: str, project_id: str = "p") -> None:
 def _event(store: Store, project_id: str = "p") -> None:
     with store.write() as tx:
         made = events.append(tx, NOW, project_id, EventType.WEBHOOK_TEST, None, {"a": 1})
-        for row in webhooks.list_of(tx, project_id, enabled_only=True):
+        for row in webhooks.list_enabled(tx, project_id):
             webhooks.add_delivery(tx, row.id, made, NOW)
 
 

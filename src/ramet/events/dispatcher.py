@@ -8,12 +8,13 @@ targets delay no other project.
 import logging
 import random
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
+import sqlalchemy as sa
 
 from ramet.control.plane import Plane
 from ramet.errors import Error, Unavailable
@@ -158,7 +159,7 @@ class Dispatcher:
         now = self.plane.clock()
         found = {"response_status": response.status, "error": response.error}
         if response.is_success:
-            with self.plane.store.write(patient=True) as tx:
+            with self._recording(row) as tx:
                 done = {"status": DeliveryStatus.DELIVERED.value, "next_at": None, "finished_at": now}
                 webhooks.record_attempt(tx, delivery.id, delivery.attempts, **done, **found)
                 if row.failing_since is not None:
@@ -168,7 +169,7 @@ class Dispatcher:
         pause = timedelta(seconds=0 if is_last else PAUSES[delivery.attempts - 1] * self.jitter())
         over = {"status": DeliveryStatus.FAILED.value, "next_at": None, "finished_at": now}
         columns = over if is_last else {"next_at": now + pause}
-        with self.plane.store.write(patient=True) as tx:
+        with self._recording(row) as tx:
             webhooks.record_attempt(tx, delivery.id, delivery.attempts, **columns, **found)
             since = row.failing_since or now
             if row.failing_since is None:
@@ -177,6 +178,13 @@ class Dispatcher:
                 webhooks.update(tx, row.id, enabled=False, disabled_reason=reason)
                 webhooks.give_up(tx, row.id, now, reason)
                 _log.warning("webhook %s is disabled: %s", row.id, reason)
+
+    @contextmanager
+    def _recording(self, row: WebhookRow) -> Iterator[sa.Connection]:
+        """A transaction in which a webhook is locked, before deliveries to it: who deletes it has the same order."""
+        with self.plane.store.write(patient=True) as tx:
+            webhooks.find(tx, row.project_id, row.id, lock=True)
+            yield tx
 
 
 def _reason_to_disable(response: Response, since: datetime, now: datetime) -> str | None:

@@ -70,7 +70,7 @@ class EventRecorder:
         """Add an event and its deliveries; True."""
         now = self.clock()
         made = events.append(tx, now, project_id, type_, service_id, data)
-        for row in webhooks.list_of(tx, project_id, enabled_only=True):
+        for row in webhooks.list_enabled(tx, project_id):
             if not row.types or made.type.value in row.types:
                 webhooks.add_delivery(tx, row.id, made, now)
         return True

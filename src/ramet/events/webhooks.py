@@ -217,7 +217,7 @@ def _find(tx: sa.Connection, project_id: str, webhook_id: str, *, lock: bool = F
 
 
 def _find_enabled(tx: sa.Connection, project_id: str, webhook_id: str) -> WebhookRow:
-    found = _find(tx, project_id, webhook_id)
+    found = _find(tx, project_id, webhook_id, lock=True)
     if not found.enabled:
         raise WrongState(
             "WEBHOOK_DISABLED", f"Webhook {found.id} is disabled", f"{found.disabled_reason} Enable it first."

@@ -40,7 +40,8 @@ class Journal:
 
 
 Recorder = Callable[[sa.Connection, Journal], None]
-"""Records a transaction in itself. It locks nothing but what only recorders lock: other locks are held by now."""
+"""Records a transaction in itself. Other locks are held by now: it locks nothing but what only recorders lock, and the
+keys of webhooks, for which only their deletion makes it wait."""
 
 
 def begin(tx: sa.Connection) -> Journal:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from ramet.ids import new_id
 from ramet.model.events import Delivery, DeliveryStatus, Event
+from ramet.store.database import locking
 from ramet.store.rows import values_of
 from ramet.store.tables import delivery, event, webhook
 
@@ -52,19 +53,32 @@ def insert(tx: sa.Connection, row: WebhookRow) -> None:
 
 
 def find(tx: sa.Connection, project_id: str, webhook_id: str, *, lock: bool = False) -> WebhookRow | None:
-    """Return a webhook of a project, or None."""
+    """Return a webhook of a project, or None. Who changes deliveries to it locks it before them."""
     query = webhook.select().where(webhook.c.id == webhook_id, webhook.c.project_id == project_id)
-    row = tx.execute(query.with_for_update() if lock else query).one_or_none()
+    row = tx.execute(locking(query) if lock else query).one_or_none()
     return None if row is None else WebhookRow(**values_of(row))
 
 
-def list_of(tx: sa.Connection, project_id: str, *, enabled_only: bool = False) -> list[WebhookRow]:
+def list_of(tx: sa.Connection, project_id: str) -> list[WebhookRow]:
     """Return the webhooks of a project, oldest first."""
-    query = webhook.select().where(webhook.c.project_id == project_id)
-    if enabled_only:
-        query = query.where(webhook.c.enabled)
-    rows = tx.execute(query.order_by(webhook.c.created_at, webhook.c.id))
-    return [WebhookRow(**values_of(row)) for row in rows]
+    return _webhooks(tx, _of_project(project_id))
+
+
+def list_enabled(tx: sa.Connection, project_id: str) -> list[WebhookRow]:
+    """Return the webhooks of a project that get deliveries, oldest first; none is deleted until the transaction ends.
+
+    It waits for nobody but who deletes one of them.
+    """
+    return _webhooks(tx, _of_project(project_id).where(webhook.c.enabled).with_for_update(read=True, key_share=True))
+
+
+def _of_project(project_id: str) -> sa.Select[Any]:
+    of_project = webhook.select().where(webhook.c.project_id == project_id)
+    return of_project.order_by(webhook.c.created_at, webhook.c.id)
+
+
+def _webhooks(tx: sa.Connection, query: sa.Select[Any]) -> list[WebhookRow]:
+    return [WebhookRow(**values_of(row)) for row in tx.execute(query)]
 
 
 def update(tx: sa.Connection, webhook_id: str, **columns: Any) -> None:
@@ -73,7 +87,8 @@ def update(tx: sa.Connection, webhook_id: str, **columns: Any) -> None:
 
 
 def delete(tx: sa.Connection, webhook_id: str) -> None:
-    """Remove a webhook and its deliveries."""
+    """Remove a webhook and its deliveries, when all who add deliveries to it have ended."""
+    tx.execute(sa.select(webhook.c.id).where(webhook.c.id == webhook_id).with_for_update())
     tx.execute(delivery.delete().where(delivery.c.webhook_id == webhook_id))
     tx.execute(webhook.delete().where(webhook.c.id == webhook_id))
 
