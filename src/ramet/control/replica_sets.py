@@ -84,11 +84,12 @@ def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> N
             raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
         if activity is not None and is_canceled:
             after = activity.operation_id
-            operations.cancel(tx, after)
         else:
             _check_idle(found, "deleteReplicaSet")
         _check_pooler_idle(tx, found, "deleteReplicaSet")
         submit_for_set(tx, found, ProcedureName.DELETE_REPLICAS, DeleteReplicasState(after=after))
+        if after is not None:  # after the set's own row was locked: its steps record in this order
+            operations.cancel(tx, after)
 
 
 def resize_set(

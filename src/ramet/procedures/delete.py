@@ -82,9 +82,9 @@ class Delete(Steps):
         self.tools.backend.servers.destroy(work.subject)
 
         def record(tx: sa.Connection) -> None:
+            finish(tx, work, deleted_at=self.tools.clock())
             mark_sets_deleted(tx, self.tools, work.subject)
             snapshots.delete_snapshots_of(tx, work.subject)
-            finish(tx, work, deleted_at=self.tools.clock())
             if services.is_recovered(tx, work.subject):
                 services.expect_archive(tx, work.subject)
 

@@ -42,7 +42,7 @@ def insert_set(tx: sa.Connection, new: ReplicaSet) -> None:
 
 
 def get_set(tx: sa.Connection, set_id: str) -> ReplicaSet | None:
-    """Return a set, deleted or not, or None. Who changes it locks the row of its service first."""
+    """Return a set, deleted or not, or None. Who changes it locks first the row of its service, and operations last."""
     row = tx.execute(_with_activity.where(replica_set.c.id == set_id)).one_or_none()
     return None if row is None else _set(row)
 
