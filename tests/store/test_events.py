@@ -1,10 +1,12 @@
 """Events and deliveries on SQLite and PostgreSQL."""
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from ramet.model.events import EventFilter, EventType
 from ramet.store import events, webhooks
@@ -163,3 +165,19 @@ def test_deliveries_whose_event_is_gone_are_not_listed_and_go_with_the_next_old_
         assert len(webhooks.list_deliveries(tx, "one", 5)) == 2
         assert events.remove_old(tx, NOW + timedelta(days=1), 10) == 1
         assert len(tx.execute(delivery.select()).all()) == 1
+
+
+@pytest.mark.servers
+def test_deliveries_of_old_events_that_somebody_has_locked_are_left_for_the_next_time(postgresql_url: str) -> None:
+    with contextlib.closing(Store.open(postgresql_url)) as store:
+        _webhook(store, "one")
+        for _ in range(4):
+            _event(store)
+        with store.engine.begin() as other:
+            other.execute(delivery.select().where(delivery.c.event_sequence == 1).with_for_update())
+            with store.write() as tx:
+                assert events.remove_old(tx, NOW + timedelta(days=1), 2) == 2
+        with store.write() as tx:
+            assert set(tx.scalars(sa.select(delivery.c.event_sequence))) == {1, 3, 4}
+            assert events.remove_old(tx, NOW + timedelta(days=1), 2) == 1
+            assert set(tx.scalars(sa.select(delivery.c.event_sequence))) == {4}
