@@ -51,8 +51,10 @@ class Beside:
     def _begin(self) -> None:
         if self._begun is None:
             begun = self._begun = self._pool.submit(self._act)
-            eventually(lambda: begun.done() or self._is_awaited(), "an act that waits")
+            eventually(lambda: begun.done() or count_waiting(self._store) > 0, "an act that waits")
 
-    def _is_awaited(self) -> bool:
-        with self._store.read() as tx:
-            return tx.execute(_WAITING).rowcount > 0
+
+def count_waiting(store: Store) -> int:
+    """Return how many sessions of a store wait for a lock."""
+    with store.read() as tx:
+        return tx.execute(_WAITING).rowcount

@@ -1,10 +1,17 @@
 """One value of many samples, thinned to as many as a picture shows."""
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from ramet.model.metrics import Sample
+import pytest
+
+from harness.waiting import eventually
+from ramet.model.metrics import Sample, Usage
 from ramet.store import metrics
 from ramet.store.database import Store
+from ramet.store.tables import last_usage
+from tests.beside import count_waiting
 from tests.store.values import NOW
 
 _START = NOW.replace(second=0, microsecond=0)
@@ -40,3 +47,27 @@ def test_samples_of_before_the_clock_was_set_back_make_room_for_those_after_it(s
             for subject in ("shop000000", "blog000000")
         }
     assert listed == {"shop000000": [0.0, 30.0], "blog000000": [3600.0]}
+
+
+@pytest.mark.servers
+def test_usage_and_own_space_of_the_same_services_are_recorded_at_once(postgresql_url: str) -> None:
+    blog, shop = "blog000000", "shop000000"
+    with contextlib.closing(Store.open(postgresql_url)) as store, ThreadPoolExecutor(2) as pool:
+
+        def put_usage() -> None:
+            with store.write() as tx:
+                metrics.put_usage(tx, {shop: Usage(1, 2, 3), blog: Usage(1, 2, 3)}, NOW)
+
+        def put_own_space() -> None:
+            with store.write() as tx:
+                metrics.put_own_space(tx, {blog: 7, shop: 7}, NOW)
+
+        put_usage()
+        acts = []
+        with store.engine.begin() as other:
+            other.execute(last_usage.select().where(last_usage.c.subject == shop).with_for_update())
+            for act in (put_usage, put_own_space):
+                acts.append(pool.submit(act))
+                eventually(lambda: count_waiting(store) == len(acts))
+        for begun in acts:
+            begun.result()

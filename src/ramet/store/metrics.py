@@ -5,6 +5,7 @@ Samples are kept as they are for two days, then one in ten minutes for a month.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -61,10 +62,13 @@ def insert_samples(tx: sa.Connection, samples: Mapping[str, Sample]) -> None:
 
 
 def put_usage(tx: sa.Connection, usages: Mapping[str, Usage], at: datetime) -> None:
-    """Record what subjects use now, in the place of what was known before; what they occupy of their own stays."""
+    """Record what subjects use now, in the place of what was known before; what they occupy of their own stays.
+
+    Rows are locked in the order of subjects, as by `put_own_space`, which another duty may call at the same time.
+    """
     rows = [
-        {"subject": subject, "at": at, "cpu_millis": u.cpu_millis, "memory_mb": u.memory_mb, "storage_mb": u.storage_mb}
-        for subject, u in usages.items()
+        {"subject": one, "at": at, "cpu_millis": u.cpu_millis, "memory_mb": u.memory_mb, "storage_mb": u.storage_mb}
+        for one, u in sorted(usages.items(), key=itemgetter(0))
     ]
     known = set(tx.scalars(sa.select(last_usage.c.subject).where(last_usage.c.subject.in_(list(usages)))))
     if old := [{"same_subject": row["subject"], **row} for row in rows if row["subject"] in known]:
@@ -84,7 +88,7 @@ def due_for_own_space(tx: sa.Connection, now: datetime, pause: timedelta) -> lis
 
 def put_own_space(tx: sa.Connection, own_bytes: Mapping[str, int | None], at: datetime) -> None:
     """Record what services occupy of their own; None where the host cannot tell."""
-    rows = [{"same_subject": subject, "own_bytes": found, "own_at": at} for subject, found in own_bytes.items()]
+    rows = [{"same_subject": one, "own_bytes": own_bytes[one], "own_at": at} for one in sorted(own_bytes)]
     if rows:
         tx.execute(last_usage.update().where(last_usage.c.subject == sa.bindparam("same_subject")), rows)
 
