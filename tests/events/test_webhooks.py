@@ -360,6 +360,8 @@ def test_what_is_wrong_with_a_request_is_said(world: World, receiver: Receiver) 
     ):
         answer = world.post(_path(world), body)
         assert (answer.status_code, answer.json()["code"]) == (400, code), body
+    changed = world.client.put(_path(world, webhook["id"]), json={"url": ""}, auth=world.tenant.credentials)
+    assert (changed.status_code, changed.json()["code"]) == (400, "INVALID_WEBHOOK_URL")
     assert world.get(_path(world, "a123456789")).json()["code"] == "WEBHOOK_NOT_FOUND"
     assert world.post(_path(world, webhook["id"], "redeliver"), {"delivery_id": "x"}).status_code == 404
     assert world.post(_path(world, webhook["id"], "rotateSecret"), {"overlap_seconds": -1}).status_code == 400

@@ -76,7 +76,7 @@ def update_webhook(
         plane,
         project_id,
         webhook_id,
-        url=data.url or None,
+        url=None if data.url is UNSET else data.url,
         types=None if data.types is UNSET else data.types,
         description=None if data.description is UNSET else data.description,
         enabled=data.enabled,
