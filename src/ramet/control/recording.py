@@ -28,6 +28,8 @@ UNRECORDED = {"recorded": False}
 """The option of handlers that change nothing, although their method is one of those that change."""
 VERB = "operation"
 """The verb of a handler, where that is not its operation id."""
+VERBS = "verbs"
+"""The verbs of a handler for several changes, by the `change` in its path."""
 REQUEST_ID = b"x-request-id"
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 """The methods of requests that may change anything."""
@@ -148,7 +150,8 @@ def describe(act: Act, scope: Any) -> None:
     handler, named = scope["route_handler"], scope.get("path_params", {})
     if not handler.opt.get("recorded", True):
         return
-    act.verb = handler.opt.get(VERB) or getattr(handler, "operation_id", None) or acting.verb_of(handler.fn)
+    verb = handler.opt.get(VERBS, {}).get(named.get("change")) or handler.opt.get(VERB)
+    act.verb = verb or getattr(handler, "operation_id", None) or acting.verb_of(handler.fn)
     act.subject = act.subject or next((str(named[name]) for name in _SUBJECTS if name in named), None)
     project_id = str(named.get("project_id", ""))
     if act.project_id is None and is_id(project_id):

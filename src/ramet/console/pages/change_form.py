@@ -68,7 +68,7 @@ class ChangeForm(Generic[Target]):
     def submit(self, session: CurrentSession, fields: Values) -> Response[str] | Response[None]:
         """Make the change and redirect to the page above; show the form again with the error when it is refused."""
         try:
-            acting.note(verb=self.change.operation, fields=shown_fields(getattr(self.change.verb, "keywords", {})))
+            acting.note(fields=shown_fields(getattr(self.change.verb, "keywords", {})))
             if self.needs_name:
                 confirm(self.target.name, fields)
             self.change.verb(session.plane, *_path_of(self.target), *self.change.typed(fields))
@@ -82,6 +82,11 @@ def _path_of(target: Service | ReplicaSet) -> tuple[str, ...]:
     """Return the ids with which verbs name a target."""
     own = (target.service_id, target.id) if isinstance(target, ReplicaSet) else (target.id,)
     return target.project_id, *own
+
+
+def verbs_of(changes: Mapping[str, Change[Target]]) -> Mapping[str, str]:
+    """Return the option of the handler that makes these changes, by which the audit names each, refused or not."""
+    return {name: change.operation for name, change in changes.items()}
 
 
 def find_change(session: CurrentSession, changes: Mapping[str, Change[Target]], name: str) -> Change[Target]:

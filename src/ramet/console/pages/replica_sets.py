@@ -6,7 +6,7 @@ from litestar import Response, post
 from litestar.params import FromPath
 
 from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import Change, ChangeForm, find_change
+from ramet.console.pages.change_form import Change, ChangeForm, find_change, verbs_of
 from ramet.console.rendering import page
 from ramet.console.views.forms import Form, environment_of, size_value, sizes, split_size
 from ramet.control import replica_sets, services
@@ -85,6 +85,7 @@ def replica_set_change_page(
 @post(
     "/services/{service_id:str}/replicas/{set_id:str}/{change:str}",
     operation="getReplicaSets",
+    verbs=verbs_of(CHANGES),
     sync_to_thread=True,
     status_code=200,
 )

@@ -7,7 +7,7 @@ from litestar import Response, post
 from litestar.params import FromPath
 
 from ramet.console.context import CurrentSession, Fields, ServiceId, SignedIn, read
-from ramet.console.pages.change_form import ChangeForm, Values, find_change
+from ramet.console.pages.change_form import ChangeForm, Values, find_change, verbs_of
 from ramet.console.pages.service_changes import CHANGES
 from ramet.console.pages.warm_forks import warm_values
 from ramet.console.views.forms import Form, size_value, sizes
@@ -39,7 +39,13 @@ def change_page(session: SignedIn, service_id: ServiceId, change: FromPath[str])
     return form.show(session, Form(_initial(form.target, change)))
 
 
-@post("/services/{service_id:str}/{change:str}", operation="getService", sync_to_thread=True, status_code=200)
+@post(
+    "/services/{service_id:str}/{change:str}",
+    operation="getService",
+    verbs=verbs_of(CHANGES),
+    sync_to_thread=True,
+    status_code=200,
+)
 def submit_change(
     session: SignedIn, service_id: ServiceId, change: FromPath[str], fields: Fields
 ) -> Response[str] | Response[None]:
