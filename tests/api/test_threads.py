@@ -1,16 +1,23 @@
 """The threads of HTTP: enough of them, and never all waiting for databases elsewhere."""
 
 import asyncio
+import functools
+import inspect
+import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy.pool import QueuePool
 
 from harness.waiting import BOUND_SECONDS
+from ramet.api.application import openapi_json
 from ramet.api.threads import THREADS
+from ramet.endpoints import BASE_PATH
 from ramet.store.silence import bounded_engine
 from ramet.workbench.running import Desk
 from ramet.workbench.sessions import Workbench
@@ -31,6 +38,45 @@ def test_requests_run_in_so_many_threads_at_a_time_and_most_of_them_wait_for_no_
         assert engine.pool.size() + engine.pool._max_overflow > THREADS
     assert world.plane.examinations.most + Workbench().slots.most <= THREADS // 2
     assert Desk().slots.most <= THREADS // 4  # as many may cancel
+
+
+def test_no_request_that_reads_asks_the_backend_on_the_event_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, called = world.ready(cpu_millis="1000", memory_gbs="4"), set[str]()
+    fork, reader = world.fork(shop), {"name": "reader", "nodes": 1, "cpu_millis": 500, "memory_gbs": 2}
+    replica_set = world.post(world.path(shop["service_id"], "replicaSets"), reader).json()
+    world.work()
+    for kind in {type(part) for part in vars(world.backend).values() if type(part).__module__.startswith("ramet.")}:
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if not name.startswith("_"):
+                monkeypatch.setattr(kind, name, _noting(f"{kind.__name__}.{name}", method, called))
+    for service in (shop, fork):
+        known = {"project_id": world.tenant.project.id, "service_id": service["service_id"]}
+        for path in _paths_that_are_read(known | {"replica_set_id": replica_set["id"]}):
+            answer = world.get(BASE_PATH + path)
+            assert answer.status_code < 500, answer.text
+    assert "MemoryReplication.slots in a thread" in called
+    assert {one for one in called if one.endswith("loop")} <= {"MemoryArchive.url on the loop"}  # a setting
+
+
+def _noting(name: str, method: Callable[..., Any], called: set[str]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def noting(*given: Any, **named: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+            called.add(f"{name} on the loop")
+        except RuntimeError:
+            called.add(f"{name} in a thread")
+        return method(*given, **named)
+
+    return noting
+
+
+def _paths_that_are_read(known: dict[str, str]) -> list[str]:
+    paths = msgspec.json.decode(openapi_json("1"))["paths"]
+    read = [path for path, methods in paths.items() if "get" in methods]
+    return [re.sub(r"\{(\w+)\}", lambda at: known.get(at[1], "a000000001"), path) for path in read]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,16 @@ import msgspec
 from litestar import Response
 from litestar.params import JSONBody
 
-from ramet.api.responses import ServicePath, accept, answer, read, router_of
+from ramet.api.responses import ServicePath, accept, answer, read_in_thread, router_of
 from ramet.api.schemas.replication import Replication, SetWalLevelInput
 from ramet.api.schemas.services import Service
 from ramet.api.shapes import service_shape
 from ramet.control import replication
 
 
-@read("/replication", operation_id="getReplication", summary="Get the wal_level and the replication slots of a service")
+@read_in_thread(
+    "/replication", operation_id="getReplication", summary="Get the wal_level and the replication slots of a service"
+)
 def get_replication(at: ServicePath) -> Response[Replication]:
     """Whether other servers may subscribe to the service, and how much WAL each slot retains for them."""
     return answer(msgspec.convert(replication.get_replication(*at), Replication, from_attributes=True))
