@@ -6,7 +6,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import Any
 
@@ -38,6 +38,19 @@ def test_requests_run_in_so_many_threads_at_a_time_and_most_of_them_wait_for_no_
         assert engine.pool.size() + engine.pool._max_overflow > THREADS
     assert world.plane.examinations.most + Workbench().slots.most <= THREADS // 2
     assert Desk().slots.most <= THREADS // 4  # as many may cancel
+
+
+def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, submit, called = world.ready(), ThreadPoolExecutor.submit, list[object]()
+
+    def note(own: ThreadPoolExecutor, function: Callable[..., Any], /, *given: Any) -> Future[Any]:
+        called.append(function)
+        return submit(own, function, *given)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", note)
+    for path in (world.services_path, world.path(shop["service_id"]), world.path(shop["service_id"], "snapshots")):
+        assert world.get(path).status_code == 200
+    assert called == []
 
 
 def test_no_request_that_reads_asks_the_backend_on_the_event_loop(

@@ -109,11 +109,11 @@ RotationKey = Annotated[
 ]
 
 
-def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:
+async def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:
     """Refuse unknown and repeated query parameters where an operation changes something. Raises Invalid.
 
     A mistyped `dry_run` must not make a real fork. Operations that only read ignore unknown ones: clients send what
-    other servers of this interface know.
+    other servers of this interface know. It is no plain function: Litestar calls such guards in a thread.
     """
     query = connection.scope["query_string"]
     if not query or connection.scope.get("method") in _READING:
