@@ -17,7 +17,16 @@ from ramet.audit.recorder import AuditRecorder
 from ramet.audit.verbs import remove_old_entries
 from ramet.backends.interface.backend import Backend
 from ramet.client.elsewhere import open_elsewhere
-from ramet.configured import anchors_of, backend_of, has_storage, installation_of, open_store, recovery_key, root_key
+from ramet.configured import (
+    anchors_of,
+    backend_of,
+    has_storage,
+    installation_of,
+    most_connections,
+    open_store,
+    recovery_key,
+    root_key,
+)
 from ramet.console.application import Console, open_console
 from ramet.control.duties import drills, retention
 from ramet.control.duties.addresses import move_services
@@ -37,6 +46,7 @@ from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.placement import Placement
 from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
+from ramet.control.slots import Slots
 from ramet.control.waits import Waits
 from ramet.errors import Error
 from ramet.events.dispatcher import Dispatcher
@@ -172,7 +182,8 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     )
     restore = _restore_settings(settings, backend.host.volume_type())
     plane = Plane(store, backend, placement, key, worker.wake, utc_now, restore)
-    plane = replace(plane, give_way=partial(give_way, plane), standby_sources=settings.standby_sources)
+    held = Slots(most_connections(settings) // 2)
+    plane = replace(plane, give_way=partial(give_way, plane), standby_sources=settings.standby_sources, held=held)
     schedule = Schedule(store, _duties(settings, plane, trusted))
     projects = Projects(store)
     console = open_console(plane, projects, key, _document)

@@ -5,6 +5,7 @@ two backends, which takes a second.
 """
 
 import hashlib
+import resource
 import secrets
 import socket
 from collections.abc import Sequence
@@ -289,6 +290,11 @@ def replace_expired_authority(settings: Settings) -> None:
 
     if settings.backend != "kubernetes":
         certificates.replace_expired_authority(settings.data_dir / "secrets")
+
+
+def most_connections(settings: Settings) -> int:
+    """Return how many connections of HTTP there may be: never more than half of the files that may be open."""
+    return min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 def http_certificate(settings: Settings) -> tuple[Path, Path]:

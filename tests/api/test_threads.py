@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,9 +16,13 @@ import pytest
 from sqlalchemy.pool import QueuePool
 
 from harness.waiting import BOUND_SECONDS
+from ramet import acting
+from ramet.acting import Act, Actor
 from ramet.api.application import openapi_json
-from ramet.api.threads import THREADS
+from ramet.api.threads import THREADS, Threads
+from ramet.control.slots import Slots
 from ramet.endpoints import BASE_PATH
+from ramet.errors import Unavailable
 from ramet.store.silence import bounded_engine
 from ramet.workbench.running import Desk
 from ramet.workbench.sessions import Workbench
@@ -28,8 +33,12 @@ from tests.api.world import World
 def test_requests_run_in_so_many_threads_at_a_time_and_most_of_them_wait_for_no_database(world: World) -> None:
     everybody = threading.Barrier(THREADS)
 
+    async def arrive(project_id: str) -> None:
+        with acting.acting(_act_of(project_id)):
+            await asyncio.to_thread(everybody.wait, BOUND_SECONDS)
+
     async def meet() -> None:
-        await asyncio.gather(*(asyncio.to_thread(everybody.wait, BOUND_SECONDS) for _ in range(THREADS)))
+        await asyncio.gather(*(arrive(f"project-{number}") for number in range(THREADS)))
 
     with world.client.portal() as portal:
         portal.call(meet)
@@ -38,6 +47,60 @@ def test_requests_run_in_so_many_threads_at_a_time_and_most_of_them_wait_for_no_
         assert engine.pool.size() + engine.pool._max_overflow > THREADS
     assert world.plane.examinations.most + Workbench().slots.most <= THREADS // 2
     assert Desk().slots.most <= THREADS // 4  # as many may cancel
+
+
+def _act_of(project_id: str) -> Act:
+    return Act(Actor("key", "RK"), project_id=project_id)
+
+
+def test_a_project_whose_database_does_not_answer_holds_up_no_other_and_none_of_its_requests_is_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, other, servers = world.ready(), world.new_tenant("other"), world.backend.servers
+    setting, may_answer, waiting = servers.set_password, threading.Event(), threading.Semaphore(0)
+
+    def wait(*given: Any) -> None:
+        waiting.release()
+        assert may_answer.wait(BOUND_SECONDS)
+        setting(*given)
+
+    monkeypatch.setattr(servers, "set_password", wait)
+    path, body = world.path(shop["service_id"], "updatePassword"), {"password": "a-new-and-long-password"}
+    with ThreadPoolExecutor(THREADS + 2) as clients:
+        sent = [clients.submit(world.post, path, body) for _ in range(THREADS + 1)]
+        try:
+            for _ in range(THREADS // 2):
+                assert waiting.acquire(timeout=BOUND_SECONDS)
+            listed = world.services_path.replace(world.tenant.project.id, other.project.id)
+            made = clients.submit(world.client.post, listed, json={"name": "mine"}, auth=other.credentials)
+            assert made.result(BOUND_SECONDS).status_code == 202
+            assert world.client.get("/readyz").status_code == 200
+            assert world.look(shop)["status"] == "READY"
+            assert not waiting.acquire(blocking=False)
+        finally:
+            may_answer.set()
+    assert {done.result().status_code for done in sent} == {204}
+
+
+def test_projects_take_turns_and_too_many_who_wait_are_refused() -> None:
+    threads, may_end, order = Threads(1, Slots(7)), threading.Event(), list[str]()
+
+    def submit(project_id: str, call: Callable[[], object]) -> Future[object]:
+        with acting.acting(_act_of(project_id)):
+            return threads.submit(call)
+
+    first = submit("first", partial(may_end.wait, BOUND_SECONDS))
+    waiting = [submit("first", partial(order.append, f"first {number}")) for number in range(4)]
+    with pytest.raises(Unavailable) as refused:
+        submit("first", may_end.set)
+    assert refused.value.code == "TOO_MANY_WAITING"
+    assert waiting[1].cancel()
+    waiting.append(submit("other", partial(order.append, "other")))
+    may_end.set()
+    for done in (first, waiting[0], *waiting[2:]):
+        done.result(BOUND_SECONDS)
+    threads.shutdown()
+    assert order == ["first 0", "other", "first 2", "first 3"]
 
 
 def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

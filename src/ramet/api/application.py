@@ -147,7 +147,7 @@ def create_app(
         request_max_body_size=LIMIT_BYTES,
         openapi_config=None,
         logging_config=None,
-        lifespan=[own_threads, *lifespan],
+        lifespan=[own_threads(plane), *lifespan],
     )
     application.observers = observers
     application.heads_below = BASE_PATH

@@ -69,7 +69,7 @@ def recorder(projects: Projects) -> Callable[[Request[Any, ApiKey, Any]], Awaita
     async def record(request: Request[Any, ApiKey, Any]) -> None:
         key = request.scope.get("auth")
         if key is not None and projects.is_use_due(key):
-            await asyncio.to_thread(projects.record_use, key)
+            await recording.beside(projects.record_use, key)
 
     return record
 

@@ -46,7 +46,8 @@ class Plane:
     the verbs work; None: Ramet itself. `give_way` is asked in a transaction for which the host lacks room for so many
     servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that are
     nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
-    `examinations` are those of sources, for which requests wait.
+    `examinations` are those of sources, for which requests wait. `held` are the connections of HTTP that streams, and
+    requests that wait for a thread or a change, hold.
     """
 
     store: Store
@@ -61,6 +62,7 @@ class Plane:
     sees_unclaimed: bool = False
     standby_sources: tuple[str, ...] | None = None
     examinations: Slots = field(default_factory=lambda: Slots(8, 3), repr=False)
+    held: Slots = field(default_factory=lambda: Slots(1000), repr=False)
 
     def on_behalf_of(self, key: ApiKey | None) -> "Plane":
         """Return the context for the requests of a key."""

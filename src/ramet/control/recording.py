@@ -12,7 +12,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
@@ -127,9 +129,17 @@ class Recording:
                 return
             act.fields = {**act.fields, **({"omitted_refusals": omitted} if omitted else {})}
         try:
-            await asyncio.to_thread(self.plane.record, outcome)
+            await beside(self.plane.record, outcome)
         except Unavailable as error:
             _log.warning("the outcome of %s (request %s) is not recorded: %s", act.verb, act.request_id, error)
+
+
+async def beside(function: Callable[..., object], *given: object) -> None:
+    """Call a function for the current act in a thread that its project does not wait for: all of those may be taken."""
+    call = partial(copy_context().run, function, *given)
+    with acting.acting(None):
+        called = asyncio.get_running_loop().run_in_executor(None, call)
+    await called
 
 
 def claim(public_key: str) -> None:

@@ -1,4 +1,8 @@
-"""Bounds on how many requests wait for databases at a time: each of them holds a thread of HTTP (api/threads.py)."""
+"""Bounds on what requests hold at a time, so that those of one project leave something to the others.
+
+That is threads of HTTP (api/threads.py), in which they wait for databases, and connections, of which streams and
+requests that wait hold one each.
+"""
 
 import threading
 from collections import Counter
@@ -11,17 +15,21 @@ from ramet.errors import Unavailable
 
 @dataclass(frozen=True)
 class Slots:
-    """At most `most` requests at a time, and `most_of_project` of one project. Safe to share between threads."""
+    """At most `most` requests at a time, and `most_of_project` of one project; None: only as many as it leaves free.
+
+    Safe to share between threads.
+    """
 
     most: int
-    most_of_project: int
+    most_of_project: int | None = None
     _taken: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def acquire(self, project_id: str) -> bool:
         """Take a slot if this project may have one more; tell whether it was taken."""
         with self._lock:
-            if self._taken[project_id] >= self.most_of_project or self._taken.total() >= self.most:
+            own, free = self._taken[project_id], self.most - self._taken.total()
+            if not free or own >= (free if self.most_of_project is None else self.most_of_project):
                 return False
             self._taken[project_id] += 1
             return True

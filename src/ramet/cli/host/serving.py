@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import resource
 import signal
 import socket
 import sys
@@ -17,7 +16,7 @@ from ramet.app import Runtime
 from ramet.cli.host.admission import Admission
 from ramet.cli.host.http_protocol import BoundedProtocol, Bounds, Protocols
 from ramet.cli.host.tls import Files, ServerCertificate, TlsListener
-from ramet.configured import http_certificate
+from ramet.configured import http_certificate, most_connections
 from ramet.errors import Failed
 from ramet.settings import Settings
 
@@ -140,8 +139,7 @@ def serve(
 
 def bounded_protocol(settings: Settings, bounds: Bounds | None = None) -> Protocols:
     """Return the protocol factory of uvicorn; all connections share the limits on their number."""
-    most = min(settings.http_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-    admission = Admission(most, settings.http_connections_per_address)
+    admission = Admission(most_connections(settings), settings.http_connections_per_address)
     return Protocols(bounds or Bounds(), admission)
 
 
