@@ -133,6 +133,26 @@ def test_a_change_in_this_process_ends_the_wait_without_another_look(
     asyncio.run(wait())
 
 
+def test_who_would_hold_too_many_connections_waits_no_longer_and_others_do(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued, held, waited = world.create(), world.plane.held, list[bool]()
+
+    async def wait(_waits: Waits, service_id: str, seconds: float) -> None:
+        waited.append(held.has_room(world.tenant.project.id))
+        await asyncio.to_thread(world.work)
+
+    monkeypatch.setattr(Waits, "_wait", wait)
+    while held.acquire(world.tenant.project.id):
+        pass
+    assert asked(world, queued, "wait=20").json()["status"] == Status.QUEUED
+    assert waited == []
+    held.release(world.tenant.project.id)
+    assert asked(world, queued, "wait=20").json()["status"] == Status.READY
+    assert waited == [False]
+    assert held.has_room(world.tenant.project.id)
+
+
 def test_a_server_that_stops_answers_those_who_wait(world: World) -> None:
     queued, own = world.create(), Waits(world.plane)
 

@@ -16,7 +16,7 @@ def _first_event(feed: ChangeFeed, world: World, version: str) -> str:
         try:
             return str((await anext(stream)).data)
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
 
     return asyncio.run(first())
 

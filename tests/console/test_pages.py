@@ -152,6 +152,17 @@ def test_pages_are_compressed_and_streams_are_not(visitor: Visitor) -> None:
         assert next(stream.iter_lines()) == "event: hello"
 
 
+def test_a_page_gets_no_stream_beyond_the_connections_of_its_project(visitor: Visitor) -> None:
+    visitor.sign_in()
+    held, project_id = visitor.world.runtime.plane.held, visitor.world.project.id
+    while held.acquire(project_id):
+        pass
+    assert "streams and waiting requests" in visitor.see("/console/events", 503)
+    held._taken.clear()
+    with visitor.client.stream("GET", "/console/events") as stream:
+        assert next(stream.iter_lines()) == "event: hello"
+
+
 def test_browsers_cache_static_files_until_their_content_changes(visitor: Visitor) -> None:
     page = visitor.client.get("/console/sign-in").text
     for name, kind in (("console.css", "text/css"), ("console.js", "javascript"), ("ramet.svg", "image/svg+xml")):

@@ -14,6 +14,7 @@ from ramet.acting import Act, Actor, acting
 from ramet.api.routes.events import _messages
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.projects import Projects
+from ramet.control.slots import Slots, stream_of
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Failed
 from ramet.events import stream
@@ -333,6 +334,43 @@ def test_a_client_that_accepts_event_streams_gets_one_while_its_key_and_secret_a
     headers = {"Accept": "text/event-stream"}
     answer = world.client.get(_path(world), auth=world.tenant.credentials, headers=headers)
     assert (answer.status_code, answer.text, asked) == (200, "", [world.tenant.credentials])
+
+
+def test_a_project_opens_only_as_many_streams_as_it_leaves_connections_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, own, other = world.plane.held, world.tenant, world.new_tenant("other")
+    monkeypatch.setattr(Projects, "is_opened_by", lambda *_: False)  # a stream ends where it begins
+    opened = sum(1 for _ in iter(partial(held.acquire, own.project.id), False))
+    assert opened == held.most // 2
+    headers = {"Accept": "text/event-stream"}
+    refused = world.client.get(_path(world), auth=own.credentials, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (503, "TOO_MANY_STREAMS")
+    assert refused.headers["Retry-After"]
+    assert world.get(_path(world)).status_code == 200
+    theirs = _path(world).replace(own.project.id, other.project.id)
+    assert world.client.get(theirs, auth=other.credentials, headers=headers).status_code == 200
+    for _ in range(opened):
+        held.release(own.project.id)
+    assert world.client.get(_path(world), auth=own.credentials, headers=headers).status_code == 200
+    assert not held._taken
+
+
+def test_a_stream_holds_a_connection_from_its_first_message_until_it_ends(world: World) -> None:
+    held = Slots(2)
+
+    async def read() -> None:
+        feed, wanted = EventFeed(world.store), stream.filter_of("one")
+        streams = [stream_of(held, "one", stream.follow(feed, wanted, None, lambda: True)) for _ in range(2)]
+        assert held.has_room("one")
+        assert await anext(streams[0]) == 0
+        assert not held.has_room("one")
+        assert held.has_room("other")
+        assert [event async for event in streams[1]] == []
+        await streams[0].aclose()
+        assert held.has_room("one")
+
+    asyncio.run(asyncio.wait_for(read(), 60))
 
 
 def test_old_events_are_removed_and_numbers_are_not_used_again(world: World) -> None:

@@ -27,12 +27,12 @@ Result = TypeVar("Result")
 def own_threads(plane: Plane) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
     """Return what gives the event loop that serves its threads, made on demand. Its own default is 6 on two processors.
 
-    A request that waits for a thread holds one of the connections that `plane.held` counts.
+    As many connections may wait for a thread as streams and other requests that wait may hold.
     """
 
     @asynccontextmanager
     async def lifespan(_application: Litestar) -> AsyncIterator[None]:
-        asyncio.get_running_loop().set_default_executor(Threads(THREADS, plane.held))
+        asyncio.get_running_loop().set_default_executor(Threads(THREADS, Slots(plane.held.most)))
         yield  # the runner of the loop ends them
 
     return lifespan

@@ -47,7 +47,7 @@ class Plane:
     servers, or so much memory; it returns what others have given up for that. With `sees_unclaimed` services that are
     nobody's yet exist, too. `standby_sources` are the hosts that may be followed as a standby; None: any.
     `examinations` are those of sources, for which requests wait. `held` are the connections of HTTP that streams, and
-    requests that wait for a thread or a change, hold.
+    requests that wait for an operation, hold.
     """
 
     store: Store

@@ -49,7 +49,8 @@ class Waits:
     async def settled(self, plane: Plane, project_id: str, service_id: str, seconds: float) -> Service:
         """Return a service when its status does not pass by itself, or as it is after so many seconds.
 
-        Raises NotFound, also when the service is deleted during the wait.
+        It is returned at once when the project holds too many connections. Raises NotFound, also when the service is
+        deleted during the wait.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -57,7 +58,12 @@ class Waits:
             left = deadline - time.monotonic()
             if shown_status(service) not in PASSING or left <= 0 or self._is_closed:
                 return service
-            await self._wait(service_id, left)
+            if not plane.held.acquire(project_id):
+                return service
+            try:
+                await self._wait(service_id, left)
+            finally:
+                plane.held.release(project_id)
 
     async def _wait(self, service_id: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()

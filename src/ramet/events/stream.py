@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -93,7 +93,7 @@ class EventFeed:
 
 async def follow(
     feed: EventFeed, wanted: EventFilter, after: int | None, is_open: Callable[[], bool]
-) -> AsyncIterator[Event | int]:
+) -> AsyncGenerator[Event | int, None]:
     """Yield the wanted events that follow a number, or those from now on.
 
     Before them, unless there are some already, and now and then in between, it yields the number after which a stream

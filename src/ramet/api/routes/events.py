@@ -1,6 +1,6 @@
 """Events of a project: pages of them, and a stream of server-sent events."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -15,6 +15,7 @@ from ramet.api.auth import credentials
 from ramet.api.parameters import Cursor, Limit, ProjectId
 from ramet.api.responses import OF_PROJECT, PlaneDependency, ProjectVerbs, answer, read_in_thread, router_of
 from ramet.api.schemas.events import Event, Events
+from ramet.control.slots import stream_of
 from ramet.errors import Invalid
 from ramet.events import stream
 from ramet.events.stream import EventFeed
@@ -64,7 +65,7 @@ def list_events(
     wanted = stream.filter_of(project_id, type_, service_id)
     if _STREAM in request.headers.get("accept", ""):
         is_open = partial(projects.is_opened_by, *credentials(request.headers["authorization"]))
-        messages = _messages(event_feed, is_open, wanted, _number(last_event_id))
+        messages = stream_of(plane.held, project_id, _messages(event_feed, is_open, wanted, _number(last_event_id)))
         return cast("Response[Events]", ServerSentEvent(messages, headers=_HEADERS))
     page = stream.list_events(plane, wanted, limit, cursor)
     return answer(Events([_shape(event) for event in page.items], page.cursor))
@@ -72,7 +73,7 @@ def list_events(
 
 async def _messages(
     feed: EventFeed, is_open: Callable[[], bool], wanted: model.EventFilter, after: int | None
-) -> AsyncIterator[ServerSentEventMessage]:
+) -> AsyncGenerator[ServerSentEventMessage, None]:
     """Yield a message for each event as long as the credentials are valid, and now and then one with an id only.
 
     The latter come at the beginning, too: a client whose connection is lost before the first event misses none.

@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 
 from litestar.response.sse import ServerSentEventMessage
@@ -74,7 +74,7 @@ def _viewed(key: ApiKey) -> _Viewed:
 
 async def changes(
     feed: ChangeFeed, key: ApiKey, version: str, is_open: Callable[[], bool]
-) -> AsyncIterator[ServerSentEventMessage]:
+) -> AsyncGenerator[ServerSentEventMessage, None]:
     """Yield an event for each change of the services that a key sees, and a comment as a keep-alive.
 
     It ends with `close`, and before the first event for which the session is not open any more. The first event says

@@ -6,6 +6,7 @@ from litestar.response import ServerSentEvent
 
 from ramet.console.context import SignedIn
 from ramet.console.live.change_feed import changes
+from ramet.control.slots import stream_of
 
 
 @get("/events", operation="getServices")
@@ -16,4 +17,6 @@ async def events(session: SignedIn, seen: FromQuery[str] = "") -> ServerSentEven
     def is_open() -> bool:
         return context.sessions.is_open(session, context.plane.clock())
 
-    return ServerSentEvent(changes(context.feed, session.key, seen, is_open), headers={"Cache-Control": "no-store"})
+    messages = changes(context.feed, session.key, seen, is_open)
+    messages = stream_of(context.plane.held, session.project_id, messages)
+    return ServerSentEvent(messages, headers={"Cache-Control": "no-store"})
