@@ -1,24 +1,32 @@
 """What /metrics shows, and to whom."""
 
 import base64
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from ramet.control.plane import utc_now
+from harness.waiting import BOUND_SECONDS
+from ramet.api.threads import THREADS
+from ramet.control.plane import Plane, utc_now
 from ramet.errors import Invalid, Unavailable
 from ramet.model.keys import KeyLimits
 from ramet.model.metrics import SERIES
 from ramet.model.procedures import ProcedureName
 from ramet.model.rights import Role
+from ramet.monitoring import scrape
 from ramet.monitoring.scrape import Access, Asker
-from ramet.monitoring.service_collector import MEANINGS
-from ramet.store import listed_services
+from ramet.monitoring.service_collector import MEANINGS, service_metrics
+from ramet.store import listed_services, monitoring
 from ramet.store import services as rows
 from ramet.store.database import Store
 from tests.monitoring.conftest import TOKEN, Monitored
@@ -82,6 +90,45 @@ def test_a_key_reads_the_services_of_its_project_only(monitored: Monitored) -> N
         assert monitored.names[1] not in answer.text
         assert monitored.keys[1].project_id not in answer.text
         assert not [name for name in ("ramet_http", "process_", "ramet_operation") if name in answer.text]
+
+
+def test_scrapes_of_a_key_hold_up_neither_the_operator_nor_another_project(
+    monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, may_end, begun = monitored.keys[0].project_id, threading.Event(), threading.Event()
+
+    def wait(plane: Plane, project_id: str | None) -> Iterable[Metric]:
+        if project_id == slow:
+            begun.set()
+            assert may_end.wait(BOUND_SECONDS)
+        return service_metrics(plane, project_id)
+
+    monkeypatch.setattr(scrape, "service_metrics", wait)
+    keys = [f"Bearer {key.public_key}:{secret}" for key, secret in zip(monitored.keys, monitored.secrets, strict=True)]
+    with ThreadPoolExecutor(THREADS + 2) as clients:
+        sent = [clients.submit(monitored.scrape, authorization=keys[0]) for _ in range(THREADS)]
+        try:
+            assert begun.wait(BOUND_SECONDS)
+            for header, name in ((keys[1], "ramet_service_info"), (f"Bearer {TOKEN}", "ramet_build_info")):
+                answer = clients.submit(monitored.scrape, authorization=header).result(BOUND_SECONDS)
+                assert name in answer.text
+        finally:
+            may_end.set()
+    assert {done.result().status_code for done in sent} == {200}
+
+
+def test_a_scrape_of_a_key_reads_the_rows_of_its_project_only(monitored: Monitored) -> None:
+    with monitored.runtime.store.read() as tx:
+        found = rows.live_services(tx)
+        own = [each.id for each in found if each.project_id == monitored.keys[0].project_id]
+        assert len(own) < len(found)
+        for read in (
+            partial(monitoring.newest_samples, tx, utc_now() - timedelta(days=1)),
+            partial(monitoring.snapshot_times, tx),
+        ):
+            everything = read()
+            assert dict(read(own)) == {key: value for key, value in everything.items() if key in own}
+            assert len(read(own)) < len(everything)
 
 
 def test_a_forker_reads_nothing_of_its_project(monitored: Monitored) -> None:

@@ -4,9 +4,11 @@ A key of a project reads the metrics of that project's services. The token of th
 says so, reads those of all services and of Ramet itself.
 """
 
+import asyncio
 import hmac
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
+from ramet import acting
 from ramet.api.auth import credentials
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
@@ -72,7 +75,10 @@ class Asker:
 
 @dataclass(frozen=True)
 class Scrape:
-    """What a process shows of itself and, with `has_services`, of all services. One reads the store at a time."""
+    """What a process shows of itself and, with `has_services`, of all services.
+
+    One scrape of each project reads the store at a time, and one of everything.
+    """
 
     plane: Plane
     projects: Projects
@@ -80,16 +86,18 @@ class Scrape:
     instruments: Instruments
     access: Access
     has_services: bool = True
-    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _turns: dict[str | None, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock), repr=False)
 
     def text(self, asker: Asker) -> tuple[bytes, str]:
         """Return the text and its content type. Raises Unauthorized, and Forbidden for a key where no services are."""
+        return self._text_of(self._project_of(asker), asker)
+
+    def _text_of(self, project_id: str | None, asker: Asker) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(str(asker.headers.get("accept", "")))
-        project_id = self._project_of(asker)
         if project_id is not None and not self.has_services:
             raise Forbidden("FORBIDDEN", "This process has no metrics of services", "Ask the one that serves HTTP.")
         registry = CollectorRegistry()
-        with self._turn:
+        with self._turns[project_id]:
             found = list(self._everything() if project_id is None else service_metrics(self.plane, project_id))
         registry.register(_Collected(found))
         return encode(registry), content_type
@@ -97,10 +105,12 @@ class Scrape:
     def route(self) -> HTTPRouteHandler:
         """Return the handler of HTTP."""
 
-        @get("/metrics", sync_to_thread=True, include_in_schema=False)
-        def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-            """Metrics in the text format of Prometheus."""
-            text, content_type = self.text(Asker(request.headers, request.client.host if request.client else ""))
+        @get("/metrics", include_in_schema=False)
+        async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+            """Metrics in the text format of Prometheus, made in a thread of the project whose key it is."""
+            asker = Asker(request.headers, request.client.host if request.client else "")
+            project_id = await asyncio.to_thread(self._project_of, asker)
+            text, content_type = await asyncio.to_thread(self._text_of, project_id, asker)
             return Response(text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
         return metrics
@@ -121,6 +131,7 @@ class Scrape:
                 "Send 'Authorization: Bearer' with the token of RAMET_METRICS_TOKEN_FILE or public_key:secret_key.",
             )
         key = self.projects.authenticate(*credentials(header))
+        acting.note_key(key.public_key, key.name, key.project_id)
         if Right.READ_PROJECT not in RIGHTS_OF[key.role]:
             message = f"A key with the role {key.role} may not read the metrics of its project"
             raise Forbidden("FORBIDDEN", message, "Use a key with another role.")

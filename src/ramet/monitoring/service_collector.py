@@ -16,6 +16,7 @@ from ramet.model.replica_set import ReplicaSet, replica_status
 from ramet.model.service import Service, shown_status
 from ramet.model.warm_forks import pool_of
 from ramet.store import monitoring, replica_sets, services
+from ramet.store.tables import service
 
 MEANINGS = {
     "ramet_blocks_total": "Blocks that were read, by where they were found",
@@ -62,12 +63,11 @@ def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
 def _read(plane: Plane, project_id: str | None) -> _Known:
     now = plane.clock()
     with plane.store.read() as tx:
-        found = services.live_services(tx)
-        sets = replica_sets.live_sets(tx)
-        samples, times = monitoring.newest_samples(tx, now - CURRENT), monitoring.snapshot_times(tx)
-    if project_id is not None:
-        found = [each for each in found if each.project_id == project_id]
-        sets = [each for each in sets if each.project_id == project_id]
+        found = services.live_services(tx, *([] if project_id is None else [service.c.project_id == project_id]))
+        sets = replica_sets.live_sets(tx, project_id=project_id)
+        subjects = None if project_id is None else [*(each.id for each in found), *(each.id for each in sets)]
+        samples = monitoring.newest_samples(tx, now - CURRENT, subjects)
+        times = monitoring.snapshot_times(tx, subjects)
     warm = [each for each in found if each.unclaimed]
     return _Known(now, [each for each in found if not each.unclaimed], sets, samples, times, warm)
 

@@ -1,6 +1,6 @@
 """Rows that a scrape reads, in a few queries for all services: the queue, the newest samples, the ages of snapshots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -53,11 +53,11 @@ def queue(tx: sa.Connection) -> list[Queued]:
     ]
 
 
-def newest_samples(tx: sa.Connection, since: datetime) -> Mapping[str, Sample]:
-    """Return the newest sample of each service and read replica set that is as new as `since`."""
+def newest_samples(tx: sa.Connection, since: datetime, subjects: Sequence[str] | None = None) -> Mapping[str, Sample]:
+    """Return the newest sample of each service and read replica set that is as new as `since`; of `subjects` or all."""
     newest = (
         sa.select(metric_sample.c.subject, sa.func.max(metric_sample.c.at).label("at"))
-        .where(metric_sample.c.at >= since)
+        .where(metric_sample.c.at >= since, *_among(metric_sample.c.subject, subjects))
         .group_by(metric_sample.c.subject)
         .subquery()
     )
@@ -66,12 +66,19 @@ def newest_samples(tx: sa.Connection, since: datetime) -> Mapping[str, Sample]:
     return {row.subject: Sample(row.at, row.measured) for row in rows}
 
 
-def snapshot_times(tx: sa.Connection) -> Mapping[str, tuple[datetime | None, datetime]]:
+def snapshot_times(
+    tx: sa.Connection, subjects: Sequence[str] | None = None
+) -> Mapping[str, tuple[datetime | None, datetime]]:
     """Return for each service when its oldest snapshot with WAL was taken, None without one, and when its newest."""
     automatic = snapshot.c.kind != SnapshotKind.MANUAL.value
-    query: sa.Select[Any] = sa.select(
+    times: sa.Select[Any] = sa.select(
         snapshot.c.service_id,
         sa.func.min(snapshot.c.taken_at).filter(automatic).label("oldest"),
         sa.func.max(snapshot.c.taken_at).label("newest"),
-    ).group_by(snapshot.c.service_id)
+    )
+    query = times.where(*_among(snapshot.c.service_id, subjects)).group_by(snapshot.c.service_id)
     return {row.service_id: (row.oldest, row.newest) for row in tx.execute(query)}
+
+
+def _among(column: sa.ColumnElement[str], ids: Sequence[str] | None) -> Sequence[sa.ColumnElement[bool]]:
+    return () if ids is None else [column.in_(ids)]

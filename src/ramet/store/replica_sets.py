@@ -60,9 +60,10 @@ def list_of_service(tx: sa.Connection, service_id: str, now: datetime) -> list[R
     return _found(tx, _visible_of_service, service_id, now)
 
 
-def live_sets(tx: sa.Connection, service_id: str | None = None) -> list[ReplicaSet]:
-    """Return the sets that are neither deleted nor failed, of one service or of all."""
+def live_sets(tx: sa.Connection, service_id: str | None = None, *, project_id: str | None = None) -> list[ReplicaSet]:
+    """Return the sets that are neither deleted nor failed, of one service, of a project, or of all."""
     wanted = _LIVE if service_id is None else _LIVE & (replica_set.c.service_id == service_id)
+    wanted = wanted if project_id is None else wanted & (replica_set.c.project_id == project_id)
     return [_set(row) for row in tx.execute(_with_activity.where(wanted).order_by(replica_set.c.created_at))]
 
 
