@@ -161,6 +161,9 @@ def test_a_page_gets_no_stream_beyond_the_connections_of_its_project(visitor: Vi
     held._taken.clear()
     with visitor.client.stream("GET", "/console/events") as stream:
         assert next(stream.iter_lines()) == "event: hello"
+        assert held._taken[project_id] == 1
+    visitor.client.close()  # whose connection goes, too
+    eventually(lambda: not held._taken)
 
 
 def test_browsers_cache_static_files_until_their_content_changes(visitor: Visitor) -> None:
