@@ -160,7 +160,8 @@ def test_a_page_gets_no_stream_beyond_the_connections_of_its_project(visitor: Vi
     assert "streams and waiting requests" in visitor.see("/console/events", 503)
     held._taken.clear()
     with visitor.client.stream("GET", "/console/events") as stream:
-        assert next(stream.iter_lines()) == "event: hello"
+        lines = stream.iter_lines()  # its end would close the connection
+        assert next(lines) == "event: hello"
         assert held._taken[project_id] == 1
     visitor.client.close()  # whose connection goes, too
     eventually(lambda: not held._taken)
