@@ -95,8 +95,7 @@ class LocalServers:
             self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
             return
         check_boot(paths)
-        opens = not self._starts_twice(server) and secured_copy.has_own_verifier(paths, server)
-        self.instances.start(server, Phase.OPEN if opens else Phase.CLOSED, first_boot())
+        self.instances.start(server, Phase.OPEN if self._starts_open(server) else Phase.CLOSED, first_boot())
         written_back = paths.data if capture.is_prepared(paths) else None
         flush_tree(paths.root, written_back, secured_copy.changed_files(paths))
 
@@ -117,6 +116,11 @@ class LocalServers:
             self.instances.restart(server)
         return found
 
+    def _starts_open(self, server: Server) -> bool:
+        """Tell whether a fork is open from its first start on."""
+        paths = self.instances.paths(server.service_id)
+        return not self._starts_twice(server) and secured_copy.has_own_verifier(paths, server)
+
     def _starts_twice(self, server: Server) -> bool:
         """Tell whether a fork is restarted when it is secured, so that the workers of its extensions begin."""
         return has_workers(self.instances.config.features(server))
@@ -127,7 +131,7 @@ class LocalServers:
         A service whose pooler cannot be started serves without it.
         """
         paths = self.instances.paths(server.service_id)
-        if not (secured_copy.has_own_verifier(paths, server) and self.instances.is_open(server)):
+        if not (self._starts_open(server) and self.instances.is_open(server)):
             self.instances.open(server)
         secured_copy.note(paths.root, None)
         if server.server_port is not None:

@@ -4,6 +4,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,8 @@ def test_a_server_whose_state_cannot_be_read_is_not_reported_as_down(backend: Lo
             pass
         with pytest.raises(Unseen):
             probe.ask("localhost", pooled.port, "tsdbadmin", "tsdb", tls=False)
+        with pytest.raises(Unseen):
+            backend.instances.is_open(pooled)
     assert backend.servers.inspect(pooled).serving
     assert backend.poolers.serves(pooled.service_id)
 
@@ -102,7 +105,8 @@ def test_a_resize_that_cannot_ask_the_server_does_not_ask_for_a_restart(backend:
         backend.servers.resize(pooled)
 
 
-def test_an_endpoint_that_is_not_there_is_silent() -> None:
+def test_an_endpoint_that_is_not_there_is_silent(tmp_path: Path) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         assert probe.ask("127.0.0.1", taken.getsockname()[1], "a", "b", tls=False) is probe.Answer.SILENT
+    assert probe.ask_on_socket(tmp_path / "none", "a", "b") is probe.Answer.SILENT

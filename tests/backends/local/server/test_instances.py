@@ -18,11 +18,11 @@ from tests.backends.local.hosts import boot, connect, new_server, restart
 def test_a_server_accepts_clients_only_after_it_is_opened(instances: Instances) -> None:
     server = new_server(instances)
     boot(instances, server)
-    assert _answer(server.port) is probe.Answer.REFUSES
+    assert (_answer(server.port), instances.is_open(server)) == (probe.Answer.REFUSES, False)
     instances.open(server)
-    assert _answer(server.port) is probe.Answer.ASKS_PASSWORD
+    assert (_answer(server.port), instances.is_open(server)) == (probe.Answer.ASKS_PASSWORD, True)
     instances.close(server)
-    assert _answer(server.port) is probe.Answer.REFUSES
+    assert (_answer(server.port), instances.is_open(server)) == (probe.Answer.REFUSES, False)
 
 
 def test_clients_of_a_closed_server_see_no_authentication_failure(instances: Instances) -> None:

@@ -144,8 +144,9 @@ class Instances:
         self._reload_until(server, probe.Answer.ASKS_PASSWORD)
 
     def is_open(self, server: Server) -> bool:
-        """Tell whether the endpoint asks clients for their password."""
-        return self._answer(server) is probe.Answer.ASKS_PASSWORD
+        """Tell whether a server that was started open, and so has its certificate and its port, asks for passwords."""
+        private = self.paths(server.service_id).sockets / f".s.PGSQL.{server.listen_port}"
+        return probe.ask_on_socket(private, ADMIN_ROLE, DATABASE) is probe.Answer.ASKS_PASSWORD
 
     def set_password(self, server: Server, verifier: Secret) -> None:
         """Change the admin's password on a running server."""

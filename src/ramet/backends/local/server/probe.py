@@ -2,8 +2,10 @@
 
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
+from pathlib import Path
 
 from ramet.backends.local.host.own_faults import is_own, unseen
 from ramet.machine.tls import TIMEOUT_SECONDS, close_tls, encrypted, offers_tls, receive_exactly
@@ -32,15 +34,35 @@ class Presence(StrEnum):
 
 def ask(host: str, port: int, user: str, database: str, *, tls: bool) -> Answer:
     """Begin a session like a client's, and leave before it is one. Raises Unseen when this side cannot ask."""
-    try:
+
+    def session() -> Answer:
         with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls and not offers_tls(plain):
                 return Answer.REFUSES
             return _ask(encrypted(plain) if tls else plain, user, database)
+
+    return _found(session, f"the endpoint on port {port}")
+
+
+def ask_on_socket(file: Path, user: str, database: str) -> Answer:
+    """Ask as `ask` does on a Unix socket, where there is no TLS: that takes a third of the time."""
+
+    def session() -> Answer:
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.settimeout(TIMEOUT_SECONDS)
+            plain.connect(str(file))
+            return _ask(plain, user, database)
+
+    return _found(session, f"the socket {file}")
+
+
+def _found(session: Callable[[], Answer], endpoint: str) -> Answer:
+    try:
+        return session()
     except OSError as error:
         if is_own(error):
-            raise unseen(f"the endpoint on port {port}", error.strerror or error) from error
+            raise unseen(endpoint, error.strerror or error) from error
         return Answer.SILENT
 
 
