@@ -23,9 +23,11 @@ from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.warm_forks import Pool, pool_of, with_pool
+from ramet.operations.worker import Worker
 from ramet.restores import verbs
 from ramet.restores.verbs import RestoreRequest
 from ramet.store import history, operations, services
+from tests import procedure_laws as laws
 from tests.restores.restoring import now, restore, seen
 from tests.worlds import World
 
@@ -76,13 +78,17 @@ def test_the_state_before_is_found_by_the_labels_expires_with_the_service_and_is
     assert not previous.protected
 
 
-def test_the_state_before_of_a_service_that_expires_by_idleness_expires_after_as_long(
-    world: World, shop: Service
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_the_state_before_of_a_service_that_expires_by_idleness_expires_as_long_after_the_restore(
+    world: World, shop: Service, is_opened: bool
 ) -> None:
     extend_service(world.plane, world.project.id, shop.id, LifeTerms(idle_ttl_seconds=600))
-    found = restore(world, shop, RestoreRequest(target_time=now(world)))
-    previous = seen(world, str(found.previous_service_id))
-    assert previous.life_span == LifeSpan(previous.created_at + timedelta(seconds=600), ttl_seconds=600)
+    verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=now(world)))
+    failing = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "open", after=False))
+    Worker(world.store, world.procedures if is_opened else failing).run_until_idle()
+    (previous,) = (one for one in list_services(world.plane, world.project.id) if one.id != shop.id)
+    assert previous.ready_at is not None
+    assert previous.life_span == LifeSpan(previous.ready_at + timedelta(seconds=600), ttl_seconds=600)
 
 
 def test_an_undo_keeps_passwords_also_when_the_history_has_forgotten_the_restore(world: World, shop: Service) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ramet.control.services import delete_service, get_service, list_services, s
 from ramet.errors import Failed, Invalid, NotFound
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
-from ramet.model.life_span import LifeTerms
+from ramet.model.life_span import LifeSpan, LifeTerms
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
@@ -100,13 +101,17 @@ def test_the_state_before_has_the_labels_of_the_service_and_expires_with_it(worl
     assert (before.life_span, preview.life_span is not None) == (preview.life_span, True)
 
 
-def test_the_state_before_of_a_service_that_expires_by_idleness_expires_after_as_long(
-    world: World, shop: Service
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_the_state_before_of_a_service_that_expires_by_idleness_expires_as_long_after_the_upgrade(
+    world: World, shop: Service, is_opened: bool
 ) -> None:
     preview = world.fork(shop, ForkRequest(ForkStrategy.NOW, life=LifeTerms(idle_ttl_seconds=600)))
-    span = seen(world, str(upgraded(world, preview).previous_service_id)).life_span
-    assert span is not None
-    assert (span.expires_at is not None, span.ttl_seconds, span.idle_ttl_seconds) == (True, 600, None)
+    accepted = upgrade_service(world.plane, world.project.id, preview.id, UpgradeRequest(NEW))
+    failing = laws.rewritten(world.procedures, "upgrade", lambda one: laws.failing(one, "open", after=False))
+    Worker(world.store, world.procedures if is_opened else failing).run_until_idle()
+    before = seen(world, accepted.service.id)
+    assert before.ready_at is not None
+    assert before.life_span == LifeSpan(before.ready_at + timedelta(seconds=600), ttl_seconds=600)
 
 
 def test_the_state_before_of_a_protected_service_does_not_expire(world: World, shop: Service) -> None:

@@ -60,6 +60,7 @@ from ramet.procedures.servers import (
     repeats_from,
     retry_if_server_killed,
     server_of,
+    span_of_state_before,
     start_again,
     stop_unopened,
     submit_preparation,
@@ -209,8 +210,8 @@ class RestoreInPlace(Steps):
         drilled = {"last_verified_at": None, "drilled_at": None, "drill_failure": None}
         finish(tx, work, paused=False, down_reason=None, **drilled, **_fork_columns(work.state))
         _move_logins(tx, work)
-        now, previous_id = self.tools.clock(), work.state.previous_id
-        services.finish_operation(tx, previous_id, work.operation_id, paused=True, ready_at=now)
+        previous_id, ready = work.state.previous_id, self._previous_columns(tx, work)
+        services.finish_operation(tx, previous_id, work.operation_id, **ready)
         is_fork_anew = work.state.verb == RESET  # the report is about data of the parent
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState(), "examine" if is_fork_anew else "analyze")
         if work.state.verb == REWIND and work.state.base_id is not None:
@@ -219,7 +220,7 @@ class RestoreInPlace(Steps):
 
     def _insert_previous(self, tx: sa.Connection, work: Work[RestoreState], service: Service) -> None:
         """Add the row of the service that gets the state before; it shows the same status during the exchange."""
-        state, used, now = work.state, services.used_ports(tx), self.tools.clock()
+        state, used = work.state, services.used_ports(tx)
         port = next((port for port in state.free_ports if port not in used), None)
         if port is None:
             raise Failed("NO_FREE_PORT", "Every port that was free for the state before is in use", _NO_PORT)
@@ -235,15 +236,20 @@ class RestoreInPlace(Steps):
             host=service.host,
             port=port,
             pg_major=service.pg_major,
-            created_at=now,
+            created_at=self.tools.clock(),
             verifier=service.verifier,
             origin=service.origin,
             labels=service.labels,
-            life_span=None if service.life_span is None else service.life_span.of_state_before(now),
+            life_span=None if service.life_span is None else service.life_span.as_granted,
             settings=with_pool({**service.settings, SETTING: False, STATE_OF: service.id}, None),  # its archive has it
         )
         services.insert_service(tx, before)
         services.update_service(tx, before.id, operation_id=work.operation_id, report=service.report)
+
+    def _previous_columns(self, tx: sa.Connection, work: Work[RestoreState]) -> dict[str, Any]:
+        """Return the columns of the state before when the restore is over."""
+        now = self.tools.clock()
+        return {"paused": True, "ready_at": now, "life_span": span_of_state_before(tx, work.state.previous_id, now)}
 
     def undo_open(self, work: Work[RestoreState]) -> None:
         stop_unopened(self.tools, work, self.tools.server(work))
@@ -302,7 +308,7 @@ class RestoreInPlace(Steps):
         finish(tx, work, down_reason=reason if reason or was is None else was.down_reason, **resumed)
         if work.state.is_open:
             _move_logins(tx, work)
-            services.release_claims(tx, work.operation_id, paused=True, ready_at=self.tools.clock())
+            services.release_claims(tx, work.operation_id, **self._previous_columns(tx, work))
             submit_restarts(tx, work.subject, ProcedureName.REBUILD_REPLICAS)
         else:
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)

@@ -353,3 +353,11 @@ def finish(tx: sa.Connection, work: Work[Any], **columns: Any) -> None:
     """
     services.drop_holds(tx, work.operation_id)
     services.finish_operation(tx, work.subject, work.operation_id, **columns)
+
+
+def span_of_state_before(tx: sa.Connection, service_id: str, now: datetime) -> dict[str, Any] | None:
+    """Return the column `life_span` of a state before a restore or an upgrade that is over now; lock its row."""
+    before = services.get_service(tx, service_id, lock=True)
+    if before is None or before.life_span is None:
+        return None
+    return services.life_span_column(before.life_span.of_state_before(now))

@@ -48,6 +48,7 @@ from ramet.procedures.servers import (
     is_claimed,
     repeats_from,
     server_of,
+    span_of_state_before,
     start_again,
     stop_unopened,
     submit_snapshot,
@@ -174,8 +175,7 @@ class Upgrade(Steps):
     def set_aside(self, work: Work[UpgradeState]) -> Outcome:
         service, state = self.tools.service(work.subject), work.state
         # A protected service does not expire, and neither does what it was: its life span does not count.
-        granted = None if service.protected else service.life_span
-        span = None if granted is None else granted.of_state_before(self.tools.clock())
+        span = None if service.protected or service.life_span is None else service.life_span.as_granted
         self.tools.backend.upgrades.hand_over(work.subject, state.previous_id)
 
         def record(tx: sa.Connection) -> None:
@@ -214,17 +214,19 @@ class Upgrade(Steps):
 
     def _opened(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
         finish(tx, work, down_reason=None, last_verified_at=None, drilled_at=None, drill_failure=None)
-        services.finish_operation(tx, work.state.previous_id, work.operation_id, **self._columns_before(work))
+        services.finish_operation(tx, work.state.previous_id, work.operation_id, **self._columns_before(tx, work))
         self._part_archives(tx, work)
         submit_snapshot(tx, work.subject, SnapshotKind.INITIAL)
         submit(tx, ProcedureName.AFTERCARE, work.subject, NoState())
 
-    def _columns_before(self, work: Work[UpgradeState]) -> dict[str, Any]:
+    def _columns_before(self, tx: sa.Connection, work: Work[UpgradeState]) -> dict[str, Any]:
         """Return the columns of the service before when the upgrade is over."""
         now, report = self.tools.clock(), self.tools.service(work.state.previous_id).report or {}
         took = (now - (work.state.stopped_at or now)).total_seconds()
         stopped = {**report.get("upgrade", {}), "stopped_seconds": round(took, 1)}
-        return {"ready_at": now, "paused": True, "down_reason": None, "report": {**report, "upgrade": stopped}}
+        span = span_of_state_before(tx, work.state.previous_id, now)
+        ended = {"ready_at": now, "paused": True, "down_reason": None, "life_span": span}
+        return {**ended, "report": {**report, "upgrade": stopped}}
 
     def _part_archives(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
         """Give what the off-host archive has to the service before; the service gets a name that has nothing there."""
@@ -269,7 +271,7 @@ class Upgrade(Steps):
         if work.state.is_open:
             reason = f"It could not be opened after its upgrade: {error}"
             services.update_service(tx, work.subject, down_reason=reason)
-            services.update_service(tx, previous_id, **self._columns_before(work))
+            services.update_service(tx, previous_id, **self._columns_before(tx, work))
             self._part_archives(tx, work)
             return
         snapshots.move_snapshots(tx, previous_id, work.subject)
