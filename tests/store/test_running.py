@@ -63,6 +63,8 @@ def test_a_paused_service_that_is_resumed_counts_with_its_replicas_until_they_ar
         restart = operations.submit(tx, ProcedureName.RESTART_REPLICAS, "boot", made.id, {})
         replica_sets.update_set(tx, made.id, operation_id=restart)
         assert running.count_starting(tx) == before + 2
+        replica_sets.update_set(tx, made.id, down_reason="node 1 does not answer")
+        assert running.count_starting(tx) == before
         replica_sets.update_set(tx, made.id, operation_id=None)
         assert running.count_starting(tx) == before
 

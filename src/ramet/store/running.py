@@ -27,7 +27,9 @@ _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 # These start the server of a paused service, and then its replicas; of a service that runs they restart it.
 _resuming = _under_way(ProcedureName.START, ProcedureName.RESIZE, ProcedureName.SET_SLEEP, ProcedureName.SET_WAL_LEVEL)
 _RESUMED = service.c.paused & service.c.operation_id.in_(_resuming)
-_RESTARTED = replica_set.c.operation_id.in_(_under_way(ProcedureName.RESTART_REPLICAS))
+# A set with a reason why it is down is restarted beside nodes that may run, whose room is in use already.
+_restarting = _under_way(ProcedureName.RESTART_REPLICAS)
+_RESTARTED = replica_set.c.operation_id.in_(_restarting) & replica_set.c.down_reason.is_(None)
 
 # Statements that each request for a server sends are built once.
 _services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None) | _RESUMED)
