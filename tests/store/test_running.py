@@ -69,6 +69,29 @@ def test_a_paused_service_that_is_resumed_counts_with_its_replicas_until_they_ar
         assert running.count_starting(tx) == before
 
 
+def test_a_paused_service_that_is_restored_counts_with_its_replicas_until_they_are_made_again(store: Store) -> None:
+    with store.write() as tx:
+        shop, busy = (a_service(tx, a_project(tx), name=name, port=port) for name, port in (("a", 20000), ("b", 20001)))
+        sets = [
+            a_set(tx, one, nodes=(Node(new_id(), one.port + 10), Node(new_id(), one.port + 12))) for one in (shop, busy)
+        ]
+        for made in sets:
+            replica_sets.update_set(tx, made.id, ready_at=NOW)
+        for one in (shop, busy):
+            services.update_service(tx, one.id, ready_at=NOW)
+        starting, committed = running.count_starting(tx), running.committed_mbs(tx)
+        services.update_service(tx, shop.id, paused=True)
+        for one in (shop, busy):
+            operations.submit(
+                tx, ProcedureName.RESTORE, "capture", one.id, {"base_backup_id": None, "parent_id": one.id}
+            )
+        assert (running.count_starting(tx), running.committed_mbs(tx)) == (starting + 2 + 2, committed)
+        for made in sets:
+            rebuild = operations.submit(tx, ProcedureName.REBUILD_REPLICAS, "discard", made.id, {})
+            replica_sets.update_set(tx, made.id, operation_id=rebuild, down_reason="its data is lost")
+        assert running.count_starting(tx) == starting + 2 + 4
+
+
 def test_a_service_that_is_being_resized_counts_with_the_larger_size(store: Store) -> None:
     with store.write() as tx:
         project = a_project(tx)

@@ -19,8 +19,11 @@ def _under_way(*names: ProcedureName) -> sa.Select[tuple[str]]:
 
 
 _LIVE = is_live(service)
+# A restore claims its service late, and starts it also when that is paused, and then its replicas.
+_restored = sa.select(operation.c.subject).where(UNDER_WAY, operation.c.procedure == ProcedureName.RESTORE.value)
+_RESTORED = service.c.paused & service.c.id.in_(_restored)
 # A paused service that an operation works on is being resumed, or is gone soon.
-_RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(None))
+_RUNNING = _LIVE & (service.c.paused.is_(False) | service.c.operation_id.is_not(None) | _RESTORED)
 _LIVE_SET = is_live(replica_set)
 _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 
@@ -30,14 +33,16 @@ _RESUMED = service.c.paused & service.c.operation_id.in_(_resuming)
 # A set with a reason why it is down is restarted beside nodes that may run, whose room is in use already.
 _restarting = _under_way(ProcedureName.RESTART_REPLICAS)
 _RESTARTED = replica_set.c.operation_id.in_(_restarting) & replica_set.c.down_reason.is_(None)
+_REBUILT = replica_set.c.operation_id.in_(_under_way(ProcedureName.REBUILD_REPLICAS))
 
 # Statements that each request for a server sends are built once.
 _services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None) | _RESUMED)
 # A copy has no row of its own. A drill waits until there is room for one.
-_copies = sa.select(sa.func.count()).select_from(_under_way(ProcedureName.RESTORE).subquery())
+_copies = sa.select(sa.func.count()).select_from(_restored.subquery())
 _starting = sa.select(_services.scalar_subquery(), _copies.scalar_subquery())
 _starting_sets = sa.select(replica_set.c.nodes).select_from(_OF_SETS)
-_starting_sets = _starting_sets.where(_LIVE, _LIVE_SET, replica_set.c.ready_at.is_(None) | _RESUMED | _RESTARTED)
+_ARE_STARTING = replica_set.c.ready_at.is_(None) | _RESUMED | _RESTORED | _RESTARTED | _REBUILT
+_starting_sets = _starting_sets.where(_LIVE, _LIVE_SET, _ARE_STARTING)
 _size = (service.c.environment, service.c.memory_gbs)
 _by_size = sa.select(*_size, sa.func.count()).where(_RUNNING).group_by(*_size)
 _of_set = (replica_set.c.nodes, replica_set.c.environment, replica_set.c.memory_gbs)
