@@ -10,7 +10,10 @@ import pytest
 from ramet.api.schemas.services import Service
 from ramet.client import Client
 from ramet.errors import Failed
-from ramet.store.tables import service
+from ramet.model.procedures import ProcedureName
+from ramet.model.status import OperationStatus
+from ramet.store import operations, services
+from ramet.store.tables import operation, service
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
 
@@ -145,6 +148,41 @@ def test_a_service_that_could_not_be_made_is_not_returned_for_its_name(
     monkeypatch.setattr(Client, "get_service", get_until_now)
     again = terminal.made("service", "create", name, "--if-not-exists", *options)
     assert terminal.made("wait", name)["service_id"] == again["service_id"]
+
+
+def record_failed_recovery(world: World, service_id: str, at: datetime) -> None:
+    failed = {"status": OperationStatus.FAILED, "created_at": at, "finished_at": at}
+    with world.runtime.plane.store.write() as tx:
+        recovery = operations.submit(tx, ProcedureName.RECOVER, "choose", service_id, {})
+        tx.execute(operation.update().where(operation.c.id == recovery).values(failed))
+        services.update_service(tx, service_id, down_reason="Its server is not running.")
+
+
+def test_a_service_whose_first_recovery_failed_is_returned_for_its_name_while_it_is_down(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ramet.cli.commands.new_services._DELETION_SECONDS", 1.0)
+    made = terminal.made("service", "create", "recovered")["service_id"]
+    record_failed_recovery(world, made, datetime.now(UTC) - timedelta(hours=1))
+    found = terminal.made("service", "create", "recovered", "--if-not-exists", "--no-wait")
+    assert found["service_id"] == made
+
+
+def test_a_service_whose_recovery_succeeds_after_all_is_returned_for_its_name(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = terminal.made("service", "create", "saved")["service_id"]
+    record_failed_recovery(world, made, datetime.now(UTC))
+    get_service = Client.get_service
+
+    def recover_then_get(*given: Any) -> Service:
+        with world.runtime.plane.store.write() as tx:
+            services.update_service(tx, made, down_reason=None)
+        return get_service(*given)
+
+    monkeypatch.setattr(Client, "get_service", recover_then_get)
+    found = terminal.made("service", "create", "saved", "--if-not-exists", "--wait-timeout", "5s")
+    assert found["service_id"] == made
 
 
 def begin_deletion(

@@ -97,7 +97,10 @@ class NewService:
             doing, done = f"Waiting for the deletion of the earlier {one.name}", f"The earlier {one.name} is deleted"
             waiting.follow(client.wait_deleted, one.service_id, doing, done)
         for one in failed:
-            doing, done = f"Waiting for the end of {one.name}, which failed", f"The {one.name} that failed is gone"
+            doing, done = (
+                f"Waiting for the end of {one.name}, which failed",
+                f"The {one.name} that failed is gone, or made again",
+            )
             waiting.follow(functools.partial(_wait_gone, client), one.service_id, doing, done)
         return bool(deleted or failed)
 
@@ -188,20 +191,23 @@ def _could_not_be_made(client: Client, service: Service) -> bool:
     """Tell whether the creation of a service has failed, or is being undone: Ramet shows it for a short time more."""
     if parent_of_replica(service) is not None:
         return False
-    known = client.list_operations(service.service_id).operations
-    ended = (OperationStatus.UNDOING, OperationStatus.FAILED)
-    return any(one.operation in _CREATIONS and one.status in ended for one in known)
+    known = client.list_operations(service.service_id).operations  # newest first: a recovery may have been tried again
+    newest = next((one for one in known if one.operation in _CREATIONS), None)
+    return newest is not None and newest.status in (OperationStatus.UNDOING, OperationStatus.FAILED)
 
 
 def _wait_gone(client: Client, service_id: str, timeout_seconds: float, seen: Callable[[Service], None]) -> None:
+    """Wait until a service that could not be made is gone, or is made after all, as by another recovery."""
+
     def is_gone() -> bool | None:
         try:
-            seen(client.get_service(service_id))
+            found = client.get_service(service_id)
         except ApiError as error:
             if is_absence(error):
                 return True
             raise
-        return None
+        seen(found)
+        return True if found.status is not Status.UNSTABLE else None
 
     message = f"Service {service_id} failed, and is not gone after {timeout_seconds:g} s"
     poll(is_gone, timeout_seconds, lambda: TimedOut("WAIT_TIMED_OUT", message, f"See 'ramet operations {service_id}'."))
