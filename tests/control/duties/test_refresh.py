@@ -141,3 +141,29 @@ def test_the_pooler_of_a_set_that_is_removed_during_the_refresh_stays_away(
         duty.apply()
         assert not world.backend.poolers.serves(made.id)
         assert [world.backend.volumes[node.id].refreshes for node in made.nodes] == [count, count]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_pooler_and_a_balancer_of_a_service_that_is_paused_during_the_refresh_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    service, duty = with_pooler(world), Refresh(world.plane)
+    made = create(world, service, nodes=2)
+
+    def pause_then_start(*_: object) -> None:
+        stop_service(world.plane, world.project.id, service.id)
+        if is_over:
+            end_pause()
+
+    def end_pause() -> None:
+        """Run the pause, during which the refresh starts what the pause has stopped already."""
+        world.worker.run_until_idle()
+        world.backend.volumes[service.id].pooler_port = world.backend.volumes[made.id].balancer_port = 1
+
+    monkeypatch.setattr(world.backend.replicas, "start_balancer", pause_then_start)
+    duty.apply()
+    if not is_over:
+        end_pause()
+        duty.apply()
+    assert not world.backend.poolers.serves(service.id)
+    assert not world.backend.replicas.balancer_serves(made.id)

@@ -30,6 +30,7 @@ class Refresh:
     plane: Plane
     _begun: datetime = field(init=False)
     _done: set[str] = field(default_factory=set)
+    _unsettled: set[str] = field(default_factory=set)
     _faults: Faults = field(default_factory=lambda: Faults("upgrades"))
 
     def __post_init__(self) -> None:
@@ -40,9 +41,14 @@ class Refresh:
         """Refresh the serving services that were not refreshed yet, with their read replica sets."""
         for service in serving_services(self.plane.store):
             if self._is_due(service):
+                self._unsettled.add(service.id)
                 with self._faults.contained(service.id):
                     if self._refresh(service.id):
                         self._done.add(service.id)
+                        self._unsettled.remove(service.id)
+        for service_id in sorted(self._unsettled):
+            with self._faults.contained(service_id):
+                self._settle(service_id)
 
     def _is_due(self, service: Service) -> bool:
         is_older = service.ready_at is not None and service.ready_at < self._begun
@@ -94,4 +100,20 @@ class Refresh:
         has_same_pooler = current.pooler_port == before.pooler_port
         if before.pooler_port is not None and not has_same_pooler:
             self.plane.backend.poolers.stop(before.id)
-        return has_same_pooler and current.activity is None and found == servers
+        return has_same_pooler and current.activity is None and not current.paused and found == servers
+
+    def _settle(self, service_id: str) -> None:
+        """Stop the poolers and balancers of a service that was paused during its refresh, which may have started them.
+
+        While an operation is under way it is looked at again in the next round.
+        """
+        with self.plane.store.read() as tx:
+            service, sets = services.get_service(tx, service_id), serving_sets(tx, service_id)
+        if service is not None and service.activity is not None:
+            return
+        if service is not None and status_of(service) is Status.PAUSED:
+            if service.pooler_port is not None:
+                self.plane.backend.poolers.stop(service_id)
+            for each in sets:  # a node is down already: what is in front of it stops with it
+                self.plane.backend.servers.stop(servers_of_set(each, service)[0])
+        self._unsettled.discard(service_id)
