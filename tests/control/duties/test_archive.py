@@ -277,15 +277,16 @@ def test_old_base_backups_are_discarded_but_the_one_that_the_window_begins_with(
     assert [(now - base).days for base in archiving.backend.archive.bases[service.id]] == [35, 20, 3]
 
 
+@pytest.mark.parametrize("error", [Failed("ARCHIVE_DAMAGED", "damaged"), Unavailable(ARCHIVE_BUSY, "in use")])
 def test_a_service_whose_archive_cannot_be_cleaned_up_keeps_no_other_from_it(
-    archiving: World, monkeypatch: pytest.MonkeyPatch
+    archiving: World, monkeypatch: pytest.MonkeyPatch, error: Failed | Unavailable
 ) -> None:
     known = {create(archiving).id for _ in range(2)}
     asked: list[str] = []
 
     def damaged(server: Server, before: datetime) -> None:
         asked.append(server.service_id)
-        raise Failed("ARCHIVE_DAMAGED", "an object is damaged")
+        raise error
 
     now = datetime.now(UTC)
     for each in known:

@@ -101,7 +101,8 @@ def discard_old_archives(plane: Plane, window: timedelta, now: Callable[[], date
                 oldest = _discard(plane, service, now() - window - _WRONG_CLOCK)
             except (Failed, Unavailable) as error:
                 _log.warning("the archive of service %s is not cleaned up: %s", service.id, error)
-                if isinstance(error, Unavailable) or error.code == ARCHIVE_TAKEN_OVER:
+                is_unreachable = isinstance(error, Unavailable) and error.code != ARCHIVE_BUSY
+                if is_unreachable or error.code == ARCHIVE_TAKEN_OVER:
                     return
                 continue
             if (oldest, gaps_since(service, oldest)) != (service.archive_from, service.archive_gaps):

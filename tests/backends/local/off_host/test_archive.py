@@ -172,19 +172,6 @@ def test_after_a_lost_segment_the_archive_continues_with_a_new_base_backup(
     assert maintain(archive, parent).problem is None
 
 
-def test_what_was_removed_is_sent_again_when_the_service_is_archived_again(
-    backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
-) -> None:
-    snapshot(backend, parent)
-    archived(archive, parent)
-    archive.remove(parent)
-    assert list(bucket.objects(f"{parent.service_id}/")) == []
-    archived(archive, parent)
-    archive.check(parent, 1 << 40)
-    assert maintain(archive, parent).problem is None
-    assert len(BaseBackups(bucket, parent.service_id).complete()) == 1
-
-
 def test_a_segment_that_the_archiver_has_not_reached_is_waited_for(
     backend: LocalBackend, parent: Server, archive: LocalArchive, bucket: Bucket
 ) -> None:

@@ -220,13 +220,17 @@ class LocalArchive:
         """Remove all that the archive has of a service; what makes base backups complete goes first."""
         bucket, name = self._bucket(), server.archive_name
         self._check_owner(bucket)
-        backups = BaseBackups(bucket, name)
-        for info in backups.complete():
-            backups.delete(info.backup_id)
-        bucket.delete([found.key for found in bucket.objects(f"{name}/")])
-        paths = self.instances.paths(server.service_id)
-        if paths.root.is_dir():
-            _forget(paths)
+        backups, paths = BaseBackups(bucket, name), self.instances.paths(server.service_id)
+        with contextlib.ExitStack() as stack:
+            # Switched on again, it sends nothing before all is gone and forgotten. A deleted one has no directory.
+            with contextlib.suppress(FileNotFoundError):
+                for lock in (paths.archiving_lock, paths.uploading_lock):
+                    stack.enter_context(kept_in_place(paths, lock, server.pg_major))
+            for info in backups.complete():
+                backups.delete(info.backup_id)
+            bucket.delete([found.key for found in bucket.objects(f"{name}/")])
+            if paths.root.is_dir():
+                _forget(paths)
 
     def _bucket(self) -> Bucket:
         if self.bucket is None:
