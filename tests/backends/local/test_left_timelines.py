@@ -1,8 +1,10 @@
 """Times before a restore in place whose server could not be stopped cleanly: nothing is missing, or that is said."""
 
+import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,11 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
-from ramet.backends.local.sql import foreign
+from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.foreign import Foreign
+from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal import digests
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.backends.local.wal.segment import segments_in
 from ramet.errors import Failed
 from ramet.model.gaps import Gap
@@ -115,6 +119,35 @@ def test_a_segment_that_is_lost_after_the_exchange_is_a_gap(backend: LocalBacken
     assert [gap.contains(lost_at) for gap in gaps_of(backend, parent)] == [True]
     with pytest.raises(Failed, match=f"WAL segment {last.name} is missing"):
         fork(backend, parent, kept, lost_at)
+
+
+def test_a_segment_that_cannot_be_read_keeps_no_other_one_from_the_archive(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, _facts = snapshot(backend, parent)
+    for number in (1, 2, 3):
+        append(backend, parent, number)
+        with connections.connect(paths_of(backend, parent)) as connection:
+            connection.execute("SELECT pg_switch_wal()")
+    break_down(backend, parent, damage_version)
+    _copy, previous, _first_id = exchange(backend, parent, kept)
+    archive, wal = paths_of(backend, parent).archive, paths_of(backend, previous).data / WAL_DIRECTORY
+    backend.replacements.end_timeline(parent, previous)
+    names = [segment.name for segment in sorted({*segments_in(archive)} & {*segments_in(wal)})][-3:]
+    for name in names:
+        (archive / name).unlink()
+    driver = type(backend.replacements.driver)
+    clone_file = driver.clone_file
+
+    def failing(self: Driver, source: Path, target: Path) -> None:
+        if source.name == names[1]:
+            raise OSError(errno.EIO, "Input/output error")
+        clone_file(self, source, target)
+
+    monkeypatch.setattr(driver, "clone_file", failing)
+    backend.replacements.end_timeline(parent, previous)
+    assert [name for name in names if (archive / name).exists()] == [names[0], names[2]]
+    assert f"segment {names[1]} of service {parent.service_id} before its restore is not archived" in caplog.text
 
 
 def test_an_exchange_that_is_undone_leaves_the_archive_to_the_server(backend: LocalBackend, parent: Server) -> None:

@@ -5,6 +5,8 @@ archive records the last segment of the timeline, so that no recovery takes the 
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,17 +61,14 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation:
     left = left_at(archive, last.timeline) or datetime.now(UTC)
     files.write(_record(archive, last.timeline), f"{last.name}\n{rfc3339(left)}\n", durable=True)
     first, identifier = bases[0].segments[0], bases[0].system_identifier
-    try:
+    with _warned("the timeline histories", after):
         add_histories(wal, archive)
+    with _warned("the WAL", after):
         for segment in segments_in(wal) if wal.is_dir() else []:
-            path, target = wal / segment.name, archive / segment.name
-            is_begun = first <= segment <= last and _is_begun(path, segment, identifier)
-            if is_begun and not target.exists():
-                driver.clone_file(path, target)
-                files.flush(target)
+            if first <= segment <= last and not (archive / segment.name).exists():
+                with _warned(f"segment {segment.name}", after):
+                    _archive(driver, wal / segment.name, archive / segment.name, segment, identifier)
         files.flush(archive)
-    except OSError as error:  # the record says what is missing
-        _log.warning("the WAL of service %s before its restore is not archived: %s", after.service_id, error)
 
 
 def _bases_left(after: ServicePaths, installation: Installation) -> list[Base]:
@@ -91,8 +90,20 @@ def _last_segment(driver: Driver, wal: Path, archive: Path, newest: Base, contro
     return begun if control is None else max(begun, segment_at(timeline, control.checkpoint_lsn))
 
 
-def _is_begun(path: Path, segment: Segment, system_identifier: int) -> bool:
-    return fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES) is None
+def _archive(driver: Driver, path: Path, target: Path, segment: Segment, system_identifier: int) -> None:
+    """Archive a segment, unless no record of the timeline is in it."""
+    if fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES) is None:
+        driver.clone_file(path, target)
+        files.flush(target)
+
+
+@contextmanager
+def _warned(what: str, after: ServicePaths) -> Iterator[None]:
+    """Go on where a part of the WAL cannot be archived: the record says what is missing."""
+    try:
+        yield
+    except OSError as error:
+        _log.warning("%s of service %s before its restore is not archived: %s", what, after.service_id, error)
 
 
 def _record(archive: Path, timeline: int) -> Path:
