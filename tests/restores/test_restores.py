@@ -40,7 +40,7 @@ from ramet.restores.verbs import RestoreRequest
 from ramet.store import services, snapshots
 from tests import procedure_laws as laws
 from tests.restores.restoring import fork_at, now, restore, seen
-from tests.worlds import World
+from tests.worlds import Hurried, World
 
 
 def test_the_service_has_the_data_of_a_time_at_its_own_endpoint(world: World, shop: Service) -> None:
@@ -361,16 +361,22 @@ def test_a_restore_that_fails_at_its_end_archives_the_wal_of_before_while_there_
     assert world.leftovers() == []
 
 
+@pytest.mark.parametrize(
+    "error", [Failed("CONTROL_FILE_DAMAGED", "The control file is damaged"), OSError("The disk is full")]
+)
 def test_what_is_left_of_a_restore_is_removed_though_the_wal_of_before_cannot_be_archived_for_good(
-    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     def end_timeline(server: Server, previous: Server) -> None:
-        raise Failed("CONTROL_FILE_DAMAGED", "The control file is damaged")
+        raise error
 
     monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
-    found = restore(world, shop, RestoreRequest(target_time=now(world), keeps=False))
+    request = RestoreRequest(target_time=now(world), keeps=False)
+    begun = verbs.restore_service(world.plane, world.project.id, shop.id, request)
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=20)
+    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
     assert found.status is OperationStatus.FAILED
-    assert f"service {shop.id} before its restore is not archived: The control file is damaged" in caplog.text
+    assert f"service {shop.id} before its restore is not archived: {error}" in caplog.text
     assert world.leftovers() == []
 
 

@@ -72,6 +72,7 @@ from ramet.store import logins, services, snapshots
 RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
+_MOST_ATTEMPTS = 36  # of an undo: with the pauses between them, about five minutes
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
 _NO_PORT = "Delete a service and restore again, or restore without keeping the state before: --discard-previous."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
@@ -287,7 +288,10 @@ class RestoreInPlace(Steps):
         if work.state.is_open:
             try:
                 self.tools.backend.replacements.end_timeline(self.tools.server(work), self._previous(work))
-            except Failed as error:  # the data that the service has now is damaged: to try again would not end
+            except (Failed, OSError) as error:
+                if isinstance(error, OSError) and work.attempt < _MOST_ATTEMPTS:
+                    raise
+                # The data that the service has now is damaged, or its archive cannot be written for long.
                 _log.warning("the WAL of service %s before its restore is not archived: %s", work.subject, error)
         self._clear(work)
 
