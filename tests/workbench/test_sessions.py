@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from ramet.control.services import get_service
@@ -42,6 +43,27 @@ def test_a_name_that_would_end_the_connection_string_is_none_of_a_database(place
         workbench.session(replace(place, database="tsdb\0"), Limits(1)),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_renewed"),
+    [
+        ('password authentication failed for user "shop"', True),
+        ('role "shop" is not permitted to log in', True),
+        ("the database system is shutting down", False),
+    ],
+)
+def test_a_login_that_the_server_refuses_is_replaced(place: Place, reason: str, is_renewed: bool) -> None:
+    roles = []
+
+    def connect(*, user: str, **_: Any) -> None:
+        roles.append(user)
+        raise psycopg.OperationalError(f"connection failed: FATAL:  {reason}")
+
+    workbench = Workbench(connect=connect)  # type: ignore[arg-type]
+    with pytest.raises(Unavailable, match=reason), workbench.session(place, Limits(1)):
+        pass
+    assert len(set(roles)) == len(roles) == 1 + is_renewed
 
 
 def test_no_more_sessions_are_opened_than_there_are_places(place: Place) -> None:

@@ -69,7 +69,7 @@ class KeptLogins:
                     del self._sessions[name]
 
     def forget(self, plane: Plane, service: Service, *, writes: bool) -> None:
-        """Forget a login that a server does not know: its data was replaced."""
+        """Forget a login that a server does not know, or does not let in: its data was replaced."""
         if plane.caller is not None:
             with self._lock:
                 self._kept.pop((plane.caller.public_key, service.id, writes), None)

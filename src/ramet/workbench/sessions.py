@@ -21,6 +21,7 @@ _GRACE_SECONDS = 30
 _NO_DATABASE = "3D000"
 _NO_DATABASE_TEXT = re.compile(r'FATAL: +database ".*" does not exist.*', re.DOTALL)
 _REFUSED_PASSWORD = "28P01"  # noqa: S105 - an SQLSTATE
+_REFUSED_TEXT = re.compile("authentication failed|is not permitted to log in")
 
 
 class NoDatabase(NotFound):
@@ -104,7 +105,7 @@ class Workbench:
             try:
                 return self._connect(place, relay, options, writes=writes, context=context)
             except psycopg.OperationalError as error:
-                if _REFUSED_PASSWORD not in (error.sqlstate or "") and "authentication failed" not in str(error):
+                if _REFUSED_PASSWORD not in (error.sqlstate or "") and not _REFUSED_TEXT.search(str(error)):
                     raise
             self.logins.forget(place.plane, place.service, writes=writes)
             return self._connect(place, relay, options, writes=writes, context=context)
