@@ -84,7 +84,7 @@ def test_a_service_is_upgraded_at_its_endpoint_and_its_state_before_remains(rame
             connection.execute("SELECT '{0}'::told_strictly[]")
     with connect(service.endpoint.port, "app-secret", user="app") as connection:
         assert _number(connection, "SELECT count(*) FROM customer") == 2000
-    with pytest.raises(psycopg.OperationalError, match="is not permitted to log in"):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(service.endpoint.port, login.password, user=login.role)
     _both_can_be_forked(ramet, service.service_id, str(found.previous_service_id))
     ramet.await_idle()

@@ -22,6 +22,7 @@ The service before is the row of the fork that the upgrade was tried on: it gets
 paused. Once clients may have been let in, nothing else is undone: a service that is stopped then is down, not closed.
 """
 
+import logging
 from dataclasses import replace as with_values
 from typing import Any
 
@@ -30,7 +31,7 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
@@ -59,6 +60,7 @@ from ramet.store import logins, operations, replica_sets, services, snapshots
 from ramet.store.database import Store
 
 _PAUSE_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 _OF_THE_ARCHIVE = (
     "archived_until",
     "archive_base_at",
@@ -209,8 +211,22 @@ class Upgrade(Steps):
         self.tools.backend.servers.start(server)
         if not self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS).ready:
             return Wait(0, "starting")
+        self._drop_logins(work, server)
         self.tools.backend.servers.open(server)
         return Done(changes=lambda tx: self._opened(tx, work))
+
+    def _drop_logins(self, work: Work[UpgradeState], server: Server) -> None:
+        """Drop the roles of logins that pg_upgrade has carried over: the logins belong to the service before now.
+
+        `complete` has disabled them, unless an earlier release ran it.
+        """
+        with self.tools.store.read() as tx:
+            roles = [one.role for one in logins.list_logins(tx, work.state.previous_id)]
+        try:
+            if roles:
+                self.tools.backend.logins.drop(server, roles)
+        except Unavailable as error:
+            _log.warning("the logins of service %s before its upgrade stay in its data: %s", work.subject, error)
 
     def _opened(self, tx: sa.Connection, work: Work[UpgradeState]) -> None:
         finish(tx, work, down_reason=None, last_verified_at=None, drilled_at=None, drill_failure=None)

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.interface.values import Server
 from ramet.backends.memory.logins import MemoryLogins
 from ramet.control.duties.logins import EndedLogins
 from ramet.control.logins import create_login, list_logins
 from ramet.control.services import start_service
-from ramet.errors import Failed, Unauthorized
+from ramet.errors import Failed, Unauthorized, Unavailable
 from ramet.model.login import Login
 from ramet.model.service import Service
 from ramet.model.timestamps import rfc3339
@@ -61,6 +62,28 @@ def test_a_login_ends_with_its_key_also_in_the_state_before(world: World, shop: 
     assert world.backend.volumes[previous_id].logins == {}
     with world.store.read() as tx:
         assert logins.list_logins(tx) == []
+
+
+@pytest.mark.parametrize("is_possible", [True, False])
+def test_an_upgraded_service_has_no_logins_of_before(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_possible: bool
+) -> None:
+    made = _log_in(world, shop)
+
+    def complete(server: Server, _from_major: int) -> list[str]:
+        world.backend.volume(server.service_id).logins[made.role] = False  # as the release before did
+        return []
+
+    def refuses(*_: object) -> None:
+        raise Unavailable("ROLE_IN_USE", "The role was not dropped yet")
+
+    monkeypatch.setattr(world.backend.upgrades, "complete", complete)
+    if not is_possible:
+        monkeypatch.setattr(world.backend.logins, "drop", refuses)
+    previous_id = _upgraded(world, shop)
+    assert set(world.backend.volumes[shop.id].logins) == (set() if is_possible else {made.role})
+    assert ("stay in its data: The role was not dropped yet" in caplog.text) is not is_possible
+    assert [one.role for one in list_logins(world.plane, world.project.id, previous_id)] == [made.role]
 
 
 def test_logins_are_forgotten_with_a_state_before_that_is_not_kept(world: World, shop: Service) -> None:
