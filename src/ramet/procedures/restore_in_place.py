@@ -168,7 +168,9 @@ class RestoreInPlace(Steps):
 
     def set_aside(self, work: Work[RestoreState]) -> Outcome:
         self.tools.backend.replacements.move_data(self.tools.server(work), self._previous(work))
-        return Next("take_over")
+        if work.state.previous_name is None:
+            return Next("take_over")
+        return Next("take_over", changes=lambda tx: logins.move_logins(tx, work.subject, work.state.previous_id))
 
     def take_over(self, work: Work[RestoreState]) -> Outcome:
         state, server = work.state, self.tools.server(work)
@@ -315,6 +317,7 @@ class RestoreInPlace(Steps):
             services.release_claims(tx, work.operation_id, **self._previous_columns(tx, work))
             submit_restarts(tx, work.subject, ProcedureName.REBUILD_REPLICAS)
         else:
+            logins.move_logins(tx, work.state.previous_id, work.subject)
             snapshots.delete_unheld(tx, work.subject, [work.state.snapshot_id], work.operation_id)
             services.release_claims(tx, work.operation_id, deleted_at=self.tools.clock())
 
@@ -343,11 +346,15 @@ def _check(service: Service, state: RestoreState) -> bool:
 
 
 def _move_logins(tx: sa.Connection, work: Work[RestoreState]) -> None:
-    """Let logins belong to the state before, in which their roles can log in; without that they are gone."""
-    if work.state.previous_name is None:
-        logins.delete_logins(tx, work.subject)
-    else:
+    """Let logins belong to the state before, in which their roles are; without that they end.
+
+    They are not forgotten then: the role of one that was just being made may be in the data that the service has now.
+    """
+    if work.state.previous_name is not None:  # an earlier release may have set it aside without them
         logins.move_logins(tx, work.subject, work.state.previous_id)
+        return
+    for one in logins.list_logins(tx, work.subject):
+        logins.end_login(tx, one.role, work.step_started_at)
 
 
 def _fork_columns(state: RestoreState) -> dict[str, Any]:

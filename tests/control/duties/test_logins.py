@@ -1,5 +1,6 @@
 """Logins of a service whose data is replaced: they end where their roles are, in the state before."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,15 +10,19 @@ from ramet.backends.interface.values import Server
 from ramet.backends.memory.logins import MemoryLogins
 from ramet.control.duties.logins import EndedLogins
 from ramet.control.logins import create_login, list_logins
-from ramet.control.services import start_service
+from ramet.control.services import get_service, start_service
 from ramet.errors import Failed, Unauthorized, Unavailable
 from ramet.model.login import Login
-from ramet.model.service import Service
+from ramet.model.service import Service, status_of
+from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
+from ramet.operations.procedure import Procedure, Wait
+from ramet.operations.worker import Worker
 from ramet.restores.verbs import RestoreRequest, get_restore, restore_service
 from ramet.store import logins
 from ramet.upgrades.verbs import UpgradeRequest, get_upgrade, upgrade_service
-from tests.worlds import World
+from tests import procedure_laws as laws
+from tests.worlds import Hurried, World
 
 
 @pytest.fixture(name="shop")
@@ -89,6 +94,8 @@ def test_an_upgraded_service_has_no_logins_of_before(
 def test_logins_are_forgotten_with_a_state_before_that_is_not_kept(world: World, shop: Service) -> None:
     _log_in(world, shop)
     _restored(world, shop, keeps=False)
+    assert list_logins(world.plane, world.project.id, shop.id) == []
+    EndedLogins(world.plane).drop()
     with world.store.read() as tx:
         assert logins.list_logins(tx) == []
 
@@ -128,3 +135,38 @@ def test_a_login_whose_role_is_made_while_the_data_is_replaced_is_not_handed_out
     assert world.backend.volumes[before[0]].logins == {}
     with world.store.read() as tx:
         assert logins.list_logins(tx) == []
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_login_whose_role_is_made_in_the_restored_data_ends(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    create = MemoryLogins.create
+
+    def waiting(procedure: Procedure) -> Procedure:
+        return replace(procedure, steps={**procedure.steps, "open": lambda _work: Wait(5.0)})
+
+    def slowly(self: MemoryLogins, *given: Any, **more: Any) -> None:
+        request = RestoreRequest(target_time=rfc3339(world.backend.clock()), keeps=keeps)
+        restore_service(world.plane, world.project.id, shop.id, request)
+        Worker(world.store, laws.rewritten(world.procedures, "restore", waiting)).run_until_idle()
+        create(self, *given, **more)
+
+    monkeypatch.setattr(MemoryLogins, "create", slowly)
+    with suppress(Unauthorized):
+        _log_in(world, shop)
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=10.0)
+    assert status_of(get_service(world.plane, world.project.id, shop.id)) is Status.READY
+    EndedLogins(world.plane).drop()
+    assert world.backend.volumes[shop.id].logins == {}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_logins_stay_with_a_service_whose_data_returns(world: World, shop: Service, keeps: bool) -> None:
+    made = _log_in(world, shop)
+    request = RestoreRequest(target_time=rfc3339(world.backend.clock()), keeps=keeps)
+    restore_service(world.plane, world.project.id, shop.id, request)
+    failing = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "take_over", after=True))
+    Worker(world.store, failing).run_until_idle()
+    assert [one.role for one in list_logins(world.plane, world.project.id, shop.id)] == [made.role]
+    assert set(world.backend.volumes[shop.id].logins) == {made.role}
