@@ -134,7 +134,8 @@ def test_a_restore_whose_ports_were_taken_says_how_it_needs_none(
     monkeypatch.setattr(services, "used_ports", lambda _: set(world.plane.placement.ports))
     world.worker.run_until_idle()
     found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
-    assert "--discard-previous" in (found.error or "")
+    assert "or do not keep the state before." in (found.error or "")
+    assert "--" not in (found.error or "")  # a reset and a rewind have another option for that
 
 
 def test_no_limit_of_the_project_refuses_a_restore_and_the_state_before_counts(world: World, shop: Service) -> None:

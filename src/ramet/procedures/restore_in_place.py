@@ -74,7 +74,7 @@ STATE_OF = "state_of"  # the setting with the id of the service whose state befo
 _PAUSE_SECONDS = 0.05
 _MOST_ATTEMPTS = 36  # of an undo: with the pauses between them, about five minutes
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
-_NO_PORT = "Delete a service and restore again, or restore without keeping the state before: --discard-previous."
+_NO_PORT = "Delete a service and try again, or do not keep the state before."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
 _log = logging.getLogger(__name__)
 
