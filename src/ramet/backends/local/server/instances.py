@@ -6,7 +6,7 @@ Other modules fill its data directory (restore) and its databases (sql).
 import contextlib
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -45,6 +45,7 @@ _OPEN_WITHIN_SECONDS = 5.0
 _PROBE_EVERY_SECONDS = 0.002
 _STOP_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
+_PAUSE_SECONDS = 0.001
 _RECOVERY_PAUSE_SECONDS = 0.05
 # A setting that a later file sets, too, is not applied either, but has no error.
 _LEFT_FOR_A_START = "SELECT FROM pg_file_settings WHERE NOT applied AND error IS NOT NULL"
@@ -238,11 +239,13 @@ class Instances:
     def boot(self, server: Server, overrides: Mapping[str, str] | None = None) -> None:
         """Start the server closed to clients, and return when it is ready. Raises Unavailable as `restart` does."""
         self.start(server, overrides=overrides)
-        self._await(server, lambda: self.await_ready(server, _LOOK_SECONDS).ready)
+        if not wait_until(lambda: self.await_ready(server, _LOOK_SECONDS).ready, _STOP_SECONDS, _PAUSE_SECONDS):
+            raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still starting")
 
     def await_end(self, server: Server) -> None:
         """Stop the server, and return when it has ended. Raises Unavailable as `restart` does."""
-        self._await(server, lambda: self.stop(server, _LOOK_SECONDS))
+        if not wait_until(lambda: self.stop(server, _LOOK_SECONDS), _STOP_SECONDS, _PAUSE_SECONDS):
+            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
 
     def await_recovery(self, server: Server) -> None:
         """Return when the server of a primary does not start or recover. Raises Unavailable as `restart` does.
@@ -250,11 +253,8 @@ class Instances:
         A shutdown would end its recovery, and the next start would begin it again.
         """
         paths = self.paths(server.service_id)
-        self._await(server, lambda: not postgres.is_starting(paths), _RECOVERY_PAUSE_SECONDS)
-
-    def _await(self, server: Server, seen: Callable[[], bool], pause_seconds: float = 0.001) -> None:
-        if not wait_until(seen, _STOP_SECONDS, pause_seconds):
-            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
+        if not wait_until(lambda: not postgres.is_starting(paths), _STOP_SECONDS, _RECOVERY_PAUSE_SECONDS):
+            raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still recovering")
 
     def end(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove what belongs to its id: sockets, limits, certificates and records.
