@@ -190,3 +190,30 @@ def test_a_key_with_any_name_is_put_aside(projects: Projects) -> None:
     ensure_user_credentials(projects, URL, None)
     assert _read(config_path().with_name("credentials-___k_.json")) == other
     assert _read(config_path()).base_url == URL
+
+
+@pytest.mark.parametrize(("role", "has_own_name"), [(Role.ADMIN, True), (Role.VIEWER, False)])
+def test_a_file_that_was_not_put_aside_stays_the_users(projects: Projects, role: Role, has_own_name: bool) -> None:
+    project = projects.create_project("default", utc_now())
+    key, secret = projects.create_key(project.id, "ci", utc_now(), role=role)
+    users = config_path().with_name(f"credentials-{'ci' if has_own_name else key.public_key}.json")
+    own = Credentials(URL, project.id, key.public_key, secret.reveal())
+    write_credentials(users, own)
+    ensure_user_credentials(projects, URL, None)
+    assert _read(users) == own
+    made = _read(config_path())
+    assert made.public_key != key.public_key
+    assert projects.authenticate(made.public_key, Secret(made.secret_key)).role is Role.ADMIN
+
+
+def test_a_file_that_is_incomplete_or_unreadable_is_kept(projects: Projects, caplog: pytest.LogCaptureFixture) -> None:
+    path = config_path()
+    path.parent.mkdir(parents=True)
+    contents = ['{"public_key": "k", "secret_key": "s"}', "{"]
+    for content in contents:
+        path.write_text(content)
+        ensure_user_credentials(projects, URL, None)
+        assert _read(path).base_url == URL
+    kept = [path.with_name(f"credentials.json.kept-{n}") for n in (1, 2)]
+    assert [one.read_text() for one in kept] == contents
+    assert all(str(one) in caplog.text for one in kept)

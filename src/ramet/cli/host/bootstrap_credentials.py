@@ -3,6 +3,7 @@
 import getpass
 import logging
 import re
+from itertools import count
 from pathlib import Path
 
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
@@ -58,17 +59,27 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Credential
 
 
 def _exchange(projects: Projects, path: Path, kept: Credentials | None) -> None:
-    """Put credentials that are not valid here aside, and take those back that an earlier call has put aside."""
+    """Put what is not valid here aside, and take the key of an admin back that an earlier call has put aside."""
     if kept is not None:
-        aside = path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9]', '_', kept.public_key)}.json")
+        aside = _aside(path, kept)
         write_credentials(aside, kept)
         told = "the key for %s is not valid here: it is kept in %s, which --credentials-file can name"
         _log.warning(told, kept.base_url, aside)
+    elif path.is_file():
+        aside = next(one for n in count(1) if not (one := path.with_name(f"{path.name}.kept-{n}")).exists())
+        path.rename(aside)
+        _log.warning("%s cannot be read, or lacks a part of what it needs: it is kept as %s", path, aside)
     for aside in sorted(path.parent.glob(f"{path.stem}-*.json")):
-        if (found := _read(aside)) is not None and _are_valid(projects, found):
+        found = _read(aside)
+        if found is not None and aside == _aside(path, found) and _is_admins(projects, found):
             write_credentials(path, found)
             aside.unlink()
             return
+
+
+def _aside(path: Path, kept: Credentials) -> Path:
+    """Return the file for credentials that are put aside; any other file beside `path` is the user's."""
+    return path.with_name(f"{path.stem}-{re.sub(r'[^A-Za-z0-9]', '_', kept.public_key)}.json")
 
 
 def _read(path: Path) -> Credentials | None:
@@ -88,6 +99,11 @@ def _of_user(projects: Projects) -> Credentials | None:
 
 def _are_valid(projects: Projects, kept: Credentials) -> bool:
     return _key_of(projects, kept) is not None
+
+
+def _is_admins(projects: Projects, kept: Credentials) -> bool:
+    key = _key_of(projects, kept)
+    return key is not None and key.role is Role.ADMIN
 
 
 def _key_of(projects: Projects, kept: Credentials) -> ApiKey | None:
