@@ -185,15 +185,32 @@ def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(
         inside.execute(partition.encode())
     eventually(lambda: "events_of_2027" in str(subscriptions.observe(server).problem), "the partition is named")
 
-    def interrupt(_publisher: Publisher) -> None:
+    interrupt(follower, monkeypatch)
+    assert follower.finish()["not_replicated"] == ["public.events_of_2027"]
+    follower.source.run("DROP TABLE events_of_2027")
+
+
+def interrupt(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End the subscription, and fail just after that."""
+
+    def fail(_publisher: Publisher) -> None:
         raise psycopg.OperationalError("interrupted")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Publisher, "remove", interrupt)
+        patched.setattr(Publisher, "remove", fail)
         with pytest.raises(Unavailable, match="interrupted"):
             follower.finish()
-    assert follower.finish()["not_replicated"] == ["public.events_of_2027"]
-    follower.source.run("DROP TABLE events_of_2027")
+
+
+def test_sequences_that_were_used_since_the_end_are_not_set_back(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(follower, monkeypatch)
+    with follower.session() as inside:
+        used = int(str(inside.execute("SELECT nextval('restarted')").fetchall()[0][0]))
+    assert follower.finish()["sequences"] == 4
+    with follower.session() as inside:
+        assert inside.execute("SELECT nextval('restarted')").fetchone() == (used + 1,)
 
 
 def test_nothing_arrives_while_the_storage_is_nearly_full(follower: Follower) -> None:

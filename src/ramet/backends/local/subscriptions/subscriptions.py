@@ -38,6 +38,7 @@ from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
 _SOURCE, _END, _MISSING, _ENDED = "source.json", "end", "missing.json", "ended.json"
+_SEQUENCES = "sequences.json"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -210,8 +211,16 @@ class LocalSubscriptions:
         return missing
 
     def _carry_over(self, paths: ServicePaths, name: str, publisher: Publisher) -> int:
+        """Set the sequences, and drop the subscription; return their number.
+
+        Clients may have used the sequences since an earlier call has dropped it: those are not set again.
+        """
+        file = directory_of(paths) / _SEQUENCES
         with connections.connect(paths, DATABASE) as connection:
+            if file.exists() and subscriber.state(connection, name) is None:
+                return msgspec.json.decode(file.read_bytes(), type=int)
             count = subscriber.set_sequences(connection, publisher.sequences())
+            files.write(file, msgspec.json.encode(count), durable=True)
             subscriber.drop(connection, name)
         return count
 
