@@ -167,6 +167,7 @@ def test_a_standby_of_the_database_postgres_is_not_promoted(adopted: Adopted) ->
             adoption.check_before(adopted.paths)
     finally:
         foreign.forget(adopted.paths)
+        foreign.note(adopted.paths, adopted.report["adopted"])
 
 
 def prepare(paths: ServicePaths, database: str, role: str, gid: str, statement: str) -> None:
@@ -248,3 +249,25 @@ def test_a_copy_that_is_neutralized_keeps_no_prepared_transaction(instances: Ins
     prepare(instances.paths(copy.service_id), "shop", "x", "writes", "INSERT INTO kept VALUES (1)")
     report = secure(instances, copy, "shop", neutralize=True)
     assert (report["prepared_transactions"], report["prepared_transactions_rolled_back"]) == (["shop: writes"], 1)
+
+
+@pytest.mark.parametrize("stage", ["_demote", "_make_admin_owner", "_check_database"])
+def test_the_report_has_also_what_interrupted_calls_have_changed(
+    instances: Instances, copy: Server, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    prepare(instances.paths(copy.service_id), "shop", "x", "writes", "INSERT INTO kept VALUES (1)")
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(adoption, stage, fail)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            secure(instances, copy, "shop", neutralize=True)
+    report = instances.secure(copy, is_new=False, neutralize=True)
+    adopted = report["adopted"]
+    assert report["prepared_transactions"] == adopted["prepared_transactions_rolled_back"] == ["shop: writes"]
+    assert adopted["superusers_demoted"] == ["x"]
+    assert adopted["event_triggers_disabled"] == ["shop: first", 'shop: tr"ap']
+    assert adopted["functions_revoked"] == ["shop: lo_export(oid,text)"]
+    assert (adopted["not_reassigned"], adopted["database"]) == ([], "shop")

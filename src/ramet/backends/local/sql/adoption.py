@@ -4,7 +4,7 @@ The superuser that the source's initdb made becomes the platform's role: it has 
 PostgreSQL made. All else that it owned becomes the admin's. No other role stays a superuser.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -77,6 +77,7 @@ _IS_UNTOUCHED = "SELECT FROM pg_database WHERE datname = 'postgres' AND datacl I
 _PUBLIC = "SELECT FROM pg_namespace WHERE nspname = 'public' AND nspowner = 10"
 _WORDS = {"statistics object": "statistics"}
 _PROBLEMS = 20
+_ENDED = "prepared_transactions_rolled_back"
 _Result = TypeVar("_Result")
 
 
@@ -87,33 +88,25 @@ def adopt(paths: ServicePaths, *, neutralize: bool) -> dict[str, Any]:
     end any more.
     """
     found = foreign.read(paths)
-    if found is None:
-        return foreign.adopted(paths)  # of a call whose result may not be recorded yet
-    ended = _end_prepared(paths, every=neutralize)
-    taken = _take_from_superusers(paths, ended)  # while it can be seen who they were
-    superusers, parameters = _unlocked(paths, ended, lambda: _demote(paths))
-    problems = _unlocked(paths, ended, lambda: _make_admin_owner(paths, found.database))
-    adopted = {
-        "superusers_demoted": superusers,
-        **taken,
-        "parameters_revoked": parameters,
-        "prepared_transactions_rolled_back": ended,
-        "not_reassigned": problems[:_PROBLEMS],
-        "database": found.database,
-    }
-    foreign.forget(paths, adopted)
-    return adopted
+    if found is not None:
+        _end_prepared(paths, every=neutralize)
+        _take_from_superusers(paths)  # while it can be seen who they were
+        _unlocked(paths, partial(_demote, paths))
+        problems = _unlocked(paths, partial(_make_admin_owner, paths, found.database))
+        foreign.note(paths, {"not_reassigned": problems[:_PROBLEMS], "database": found.database})
+        foreign.forget(paths)
+    return foreign.adopted(paths)  # also of calls that were interrupted, or whose result may not be recorded yet
 
 
 def reported(found: dict[str, Any], adopted: dict[str, Any]) -> dict[str, Any]:
     """Return the report of a secured copy with what `adopt` has changed before, if there was anything to adopt."""
     if not adopted:
         return found
-    ended = adopted["prepared_transactions_rolled_back"]
+    ended = adopted[_ENDED]
     return {
         **found,
         "prepared_transactions": [*ended, *found["prepared_transactions"]],
-        "prepared_transactions_rolled_back": len(ended) + found["prepared_transactions_rolled_back"],
+        _ENDED: len(ended) + found[_ENDED],
         "adopted": adopted,
     }
 
@@ -145,57 +138,57 @@ def take_place(paths: ServicePaths) -> None:
         foreign.forget(paths)
 
 
-def _end_prepared(paths: ServicePaths, *, every: bool) -> list[str]:
+def _end_prepared(paths: ServicePaths, *, every: bool) -> None:
     """Roll prepared transactions back, or only those that change shared catalogs, or that the first superuser prepared.
 
-    Return their names. A transaction can only be ended by its own role or a superuser, and nobody can be that one here.
+    A transaction can only be ended by its own role or a superuser, and nobody can be that one here.
     """
     with operator_roles.connect(paths) as connection:
         found = neutralization.inspect(connection)
         wanted = [each for each in found.prepared if every or each.changes_shared or each.is_platforms]
         ending = replace(found, prepared=wanted)
+        foreign.note(paths, {_ENDED: neutralization.findings(ending)["prepared_transactions"]})
         neutralization.end_prepared(paths, connection, ending, every=True)
-        names: list[str] = neutralization.findings(ending)["prepared_transactions"]
-        return names
 
 
-def _unlocked(paths: ServicePaths, ended: list[str], act: Callable[[], _Result]) -> _Result:
+def _unlocked(paths: ServicePaths, act: Callable[[], _Result]) -> _Result:
     """Return the result of `act`. If it waits for a lock in vain, roll all prepared transactions back, and try again.
 
-    Nobody else works in a closed copy, and nobody could log in to end them. Their names are added to `ended`.
+    Nobody else works in a closed copy, and nobody could log in to end them.
     """
     with suppress(psycopg.errors.LockNotAvailable):
         return act()
-    ended += _end_prepared(paths, every=True)
+    _end_prepared(paths, every=True)
     return act()
 
 
-def _take_from_superusers(paths: ServicePaths, ended: list[str]) -> dict[str, list[str]]:
-    """Take from tenants what works with a superuser's rights, in each database; return what that was.
+def _take_from_superusers(paths: ServicePaths) -> None:
+    """Take from tenants what works with a superuser's rights, in each database.
 
-    The names of prepared transactions that were rolled back for that are added to `ended`.
+    This rolls prepared transactions back that lock what it needs. What was taken is noted before it is committed.
     """
     with operator_roles.connect(paths) as connection:
         known = connections.databases(connection, with_templates=True)
-    found: dict[str, list[str]] = {"event_triggers_disabled": [], "objects_kept": [], "functions_revoked": []}
 
-    def take(database: Database) -> former_superusers.Taken:
+    def take(database: Database) -> None:
+        def note(title: str, names: Iterable[str]) -> None:
+            foreign.note(paths, {title: [raw_names.shown(f"{database.name}: {name}") for name in names]})
+
         with earlier_guards.entered(paths, database) as connection:
-            locking = prepared_transactions.roll_back_locking_extensions(connection)
-            ended.extend(raw_names.shown(f"{database.name}: {name}") for name in locking)
-            return former_superusers.take(connection)
+            note(_ENDED, prepared_transactions.roll_back_locking_extensions(connection))
+            with connection.transaction():
+                taken = former_superusers.take(connection)
+                note("event_triggers_disabled", taken.event_triggers)
+                note("objects_kept", taken.objects)
+                note("functions_revoked", taken.functions)
 
     for database in known:
-        if database.name == "template0" or database.is_invalid:
-            continue
-        taken = _unlocked(paths, ended, partial(take, database))
-        for title, names in zip(found, (taken.event_triggers, taken.objects, taken.functions), strict=True):
-            found[title] += [f"{raw_names.shown(database.name)}: {name}" for name in names]
-    return found
+        if database.name != "template0" and not database.is_invalid:
+            _unlocked(paths, partial(take, database))
 
 
-def _demote(paths: ServicePaths) -> tuple[list[str], list[str]]:
-    """Give roles the rights that they have here; return the superusers, and the parameters that were revoked."""
+def _demote(paths: ServicePaths) -> None:
+    """Give roles the rights that they have here; note the superusers, and the parameters that were revoked."""
     with operator_roles.connect(paths) as connection, connection.transaction():
         superusers = [raw_names.shown(name) for (name,) in connection.execute(_DEMOTE).fetchall()]
         connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
@@ -207,7 +200,7 @@ def _demote(paths: ServicePaths) -> tuple[list[str], list[str]]:
         if connection.execute(_IS_UNTOUCHED).fetchone() is not None:
             connection.execute(_TOUCH)
         connection.execute(_RENAME, (PLATFORM_ROLE, PLATFORM_ROLE))
-    return superusers, parameters
+        foreign.note(paths, {"superusers_demoted": superusers, "parameters_revoked": parameters})
 
 
 def _ensure_admin(connection: Connection) -> None:

@@ -30,7 +30,8 @@ def read(paths: ServicePaths) -> Foreign | None:
 
 
 def write(paths: ServicePaths, foreign: Foreign) -> None:
-    """Record that a service's data is a copy that was not taken over yet."""
+    """Record that a service's data is a copy that was not taken over yet, whatever was of other data before."""
+    (paths.root / _ADOPTED).unlink(missing_ok=True)
     files.write(_note(paths), msgspec.json.encode(foreign), durable=True)
 
 
@@ -41,16 +42,23 @@ def inherit(child: ServicePaths, parent: ServicePaths) -> None:
         write(child, found)
 
 
-def forget(paths: ServicePaths, adopted: dict[str, Any] | None = None) -> None:
-    """Record that the platform has taken a copy over, and changed this; snapshots of before are still such copies."""
-    if adopted is not None:
-        files.write(paths.root / _ADOPTED, msgspec.json.encode(adopted), durable=True)
+def note(paths: ServicePaths, changes: dict[str, Any]) -> None:
+    """Record what the platform changes in a copy that it takes over, beside what it has changed already."""
+    known = adopted(paths)
+    for title, change in changes.items():
+        known[title] = list(dict.fromkeys([*known.get(title, []), *change])) if isinstance(change, list) else change
+    files.write(paths.root / _ADOPTED, msgspec.json.encode(known), durable=True)
+
+
+def forget(paths: ServicePaths) -> None:
+    """Record that the platform has taken a copy over; snapshots of before are still such copies."""
     if _note(paths).exists():
         _note(paths).replace(paths.root / _BEFORE)
+        files.flush(paths.root)
 
 
 def adopted(paths: ServicePaths) -> dict[str, Any]:
-    """Return what was changed when a copy was taken over; nothing where none was."""
+    """Return what was changed, so far, when a copy was taken over; nothing where none was."""
     text = files.read(paths.root / _ADOPTED)
     return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
 
