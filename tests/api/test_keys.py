@@ -8,7 +8,7 @@ import pytest
 
 from ramet.endpoints import BASE_PATH
 from ramet.model.rights import Role
-from ramet.model.timestamps import rfc3339
+from ramet.model.timestamps import parse_timestamp, rfc3339
 from tests.api.world import JsonObject, World
 
 
@@ -70,6 +70,20 @@ def test_a_rotation_that_is_repeated_with_its_key_voids_no_secret(world: World) 
     secrets += [rotated(key)["secret_key"] for key in ("second", "first")]
     assert len(set(secrets)) == 4  # none comes back
     assert [_list_with(world, made["public_key"], each).status_code for each in secrets] == [401, 401, 200, 200]
+
+
+def test_a_rotation_that_is_repeated_with_a_shorter_overlap_ends_the_secret_before_it_then(world: World) -> None:
+    made = _make(world)
+    path = f"{_keys_path(world)}/{made['public_key']}/rotate"
+    first, longer, none = (
+        world.post(path, {"overlap_seconds": overlap}, headers={"Idempotency-Key": "first"}).json()
+        for overlap in (600, 900, 0)
+    )
+    assert first == longer
+    assert none["secret_key"] == first["secret_key"]
+    assert parse_timestamp("until", none["previous_secret_until"]) <= world.clock()
+    secrets = (made["secret_key"], first["secret_key"])
+    assert [_list_with(world, made["public_key"], each).status_code for each in secrets] == [401, 200]
 
 
 def test_a_key_expires_and_can_be_prolonged(world: World) -> None:

@@ -17,6 +17,7 @@ from ramet.endpoints import BASE_PATH
 from ramet.errors import Unavailable
 from ramet.events.dispatcher import PAUSES, Dispatcher
 from ramet.events.sender import Response, Sender
+from ramet.model.timestamps import parse_timestamp
 from ramet.store import webhooks
 from ramet.store.database import Store
 from tests.api.world import World
@@ -176,6 +177,15 @@ def test_a_rotation_that_is_repeated_with_its_key_makes_one_secret(world: World,
     assert one == again
     other = world.post(path, {"overlap_seconds": 60}, headers={"Idempotency-Key": "second"}).json()
     assert len({webhook["secret"], one["secret"], other["secret"]}) == 3
+
+
+def test_a_repeated_rotation_ends_the_overlap_at_the_earlier_time(world: World, receiver: Receiver) -> None:
+    webhook = _created(world, receiver)
+    path, key = _path(world, webhook["id"], "rotateSecret"), {"Idempotency-Key": "first"}
+    one, longer, none = (world.post(path, {"overlap_seconds": each}, headers=key).json() for each in (60, 90, 0))
+    assert one == longer
+    assert none["secret"] == one["secret"]
+    assert parse_timestamp("until", none["previous_secret_until"]) <= world.clock()
 
 
 def test_secrets_are_shown_once_sealed_in_the_store_and_not_in_the_audit(world: World, receiver: Receiver) -> None:

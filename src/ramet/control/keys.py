@@ -117,8 +117,9 @@ class Keys:
         """Give a key another secret; the present one is accepted for `overlap_seconds` more, an earlier one no longer.
 
         Console sessions that were begun before end with the present secret. `mark` is that of the secret to replace;
-        None: whichever it is. `derived` makes the secret that replaces one with a digest: a key that has it already is
-        not changed, as the request was repeated. Raises NotFound, Invalid, WrongState.
+        None: whichever it is. `derived` makes the secret that replaces one with a digest: a key that has it already
+        keeps it, as the request was repeated, and an overlap that ends earlier counts. Raises NotFound, Invalid,
+        WrongState.
         """
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
             wrong = f"overlap_seconds must be between 0 and {LONGEST_OVERLAP_SECONDS} (got {overlap_seconds})"
@@ -129,7 +130,7 @@ class Keys:
             if derived is not None and key.previous_digest is not None:
                 secret = derived(key.previous_digest)
                 if digest_secret(secret) == key.secret_digest:
-                    return key, secret
+                    return _shortened(tx, key, until), secret
             secret = new_secret() if derived is None else derived(key.secret_digest)
             check_mark(mark, key.secret_digest, f"Key {public_key}")
             if not key.is_active(now):
@@ -235,6 +236,15 @@ def _find(tx: sa.Connection, project_id: str, public_key: str, *, lock: bool = F
     if found is None or found.project_id != project_id:
         raise _no_key(public_key)
     return found
+
+
+def _shortened(tx: sa.Connection, key: ApiKey, until: datetime) -> ApiKey:
+    """Let the secret before the last rotation end at a time at the latest, with its sessions."""
+    if key.previous_until is None or key.previous_until <= until:
+        return key
+    keys.update_key(tx, key.public_key, previous_until=until)
+    sessions.end_by(tx, key.public_key, until)
+    return structs.replace(key, previous_until=until)
 
 
 def _no_key(public_key: str) -> NotFound:

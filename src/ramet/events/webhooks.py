@@ -111,7 +111,8 @@ def rotate_secret(
     """Give a webhook a new secret, which only this shows; deliveries have both signatures during the overlap.
 
     `mark` is that of the secret to replace; None: whichever it is. With the `idempotency_key` of the last rotation
-    nothing is changed, as the request was repeated. Raises NotFound, Invalid, WrongState.
+    the secret stays, as the request was repeated, and an overlap that ends earlier counts. Raises NotFound, Invalid,
+    WrongState.
     """
     if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
         raise Invalid(
@@ -120,14 +121,16 @@ def rotate_secret(
     with plane.store.write() as tx:
         row = _find(tx, project_id, webhook_id, lock=True)
         webhook, secret = opened(plane, row), new_secret()
+        until = plane.clock() + timedelta(seconds=overlap_seconds)
         if idempotency_key is not None:
             derived = partial(derived_secret, plane.root_key, webhook_id, idempotency_key)
             if webhook.previous_secret is not None and derived(webhook.previous_secret) == webhook.secret:
-                return webhook
+                if webhook.previous_until is not None and until < webhook.previous_until:
+                    rows.update(tx, webhook_id, previous_until=until)
+                return opened(plane, _find(tx, project_id, webhook_id))
             secret = derived(webhook.secret)
         check_mark(mark, webhook.secret.reveal(), f"Webhook {webhook_id}")
         sealed = seal(plane.root_key, webhook_id, secret)
-        until = plane.clock() + timedelta(seconds=overlap_seconds)
         previous = {"sealed_previous": row.sealed_secret, "previous_until": until}
         rows.update(tx, webhook_id, sealed_secret=sealed, **previous)
         return opened(plane, _find(tx, project_id, webhook_id))
