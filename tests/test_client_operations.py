@@ -19,7 +19,7 @@ from ramet.model.passwords import Secret
 from tests.answers import Answering
 
 INTERFACE = Path(__file__).parents[1] / "openapi.json"
-HELPERS = ("close", "path", "project_path", "call", "send", "make", "pages", "iterate_services")
+HELPERS = ("close", "path", "project_path", "call", "send", "make", "rotate", "pages", "iterate_services")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES: dict[str, object] = {
     "strategy": ForkStrategy.NOW,

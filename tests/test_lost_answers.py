@@ -11,6 +11,7 @@ from ramet.client.http_connection import Answer, BadAnswer
 from ramet.client.transport import HttpTransport
 from ramet.errors import Error, Unavailable
 from ramet.model.passwords import Secret, is_password_of
+from ramet.model.rights import Role
 from ramet.store import services
 from tests.answers import Answering
 from tests.cli.world import World, open_world
@@ -19,6 +20,8 @@ from tests.test_client_operations import sample_arguments
 MAKING = ("create_service", "fork_service", "fork_services", "import_service", "follow_database")
 ROTATING = ("rotate_key", "rotate_webhook_secret")
 REFUSAL = Answer(400, b'{"code": "INVALID_NAME", "message": "No"}')
+UNKNOWN = Answer(400, b'{"code": "UNKNOWN_PARAMETER", "message": "No"}')
+UNAUTHORIZED = Answer(401, b'{"code": "UNAUTHORIZED", "message": "No"}')
 BUSY = Answer(503, b'{"code": "BUSY", "message": "No"}')
 BAD_GATEWAY = Answer(502, b"Bad Gateway")
 NO_BACKEND = Answer(404, b"404 page not found")
@@ -118,3 +121,44 @@ def test_what_may_have_been_made_is_said_to_be_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(connection, "_REPEATED_WITHIN_SECONDS", 0.0)
     requested("create_service", [TimeoutError(), second], TimedOut, match="may have been accepted")
     requested("rotate_key", [TimeoutError(), second], TimedOut, match="previous_secret_until")
+
+
+@pytest.mark.parametrize("method", ROTATING)
+@pytest.mark.parametrize(
+    ("outcomes", "error"),
+    [
+        ([UNKNOWN, TimeoutError()], TimedOut),
+        ([TimeoutError(), UNKNOWN], TimedOut),
+        ([TimeoutError(), UNAUTHORIZED], ApiError),
+    ],
+    ids=["an earlier release", "an earlier release that had another request", "a key that rotates itself"],
+)
+def test_a_lost_rotation_that_nobody_can_repeat_says_what_to_do(
+    method: str, outcomes: list[Outcome], error: type[Error]
+) -> None:
+    requested(method, outcomes, error, match="previous_secret_until")
+
+
+def test_an_earlier_release_rotates_once_without_the_key_that_it_would_ignore() -> None:
+    tried, plain = requested("rotate_key", [UNKNOWN, REFUSAL], ApiError)
+    assert tried[0] is not None
+    assert plain == (None, tried[1])
+
+
+def test_a_rotation_whose_answer_was_lost_has_the_same_secret(world: World) -> None:
+    def lose_one(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        answers.append(network.request(method, path, body, headers))
+        if len(answers) == 1:
+            raise ConnectionResetError
+        return answers[-1]
+
+    answers: list[Answer] = []
+    keys = (world.project.id, world.public_key, world.secret)
+    with (
+        closing(HttpTransport(world.base_url, 30)) as network,
+        Client(world.base_url, *keys) as direct,
+        Client(world.base_url, *keys, transport=Answering(lose_one)) as client,
+    ):
+        client.rotate_key(direct.create_key("rotated", Role.VIEWER).public_key)
+    assert [answer.status for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content

@@ -107,6 +107,15 @@ RotationKey = Annotated[
         schema_extra={"minLength": 1, "maxLength": _KEY_LIMIT, "pattern": "^[!-~]+$"},
     ),
 ]
+Repeatable = Annotated[
+    bool,
+    QueryParameter(
+        name="repeatable",
+        required=False,
+        description="Changes nothing, but earlier releases refuse it (UNKNOWN_PARAMETER): they ignore `Idempotency-Key`"
+        " here, and a repetition would end the present secret.",
+    ),
+]
 
 
 async def check_parameters(connection: AnyConnection, handler: BaseRouteHandler) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from ramet.api.schemas.shared import ErrorBody
-from ramet.client.errors import ApiError, TimedOut, is_lost
+from ramet.client.errors import UNKNOWN_PARAMETER, ApiError, TimedOut, is_lost
 from ramet.client.http_connection import Answer
 from ramet.client.polling import poll
 from ramet.client.transport import HttpTransport, Transport, checked_address
@@ -21,7 +21,7 @@ from ramet.model.secret import Secret
 _LONGEST_WAIT_SECONDS = 20
 _REPEATED_WITHIN_SECONDS = 10.0
 _MAY_EXIST = "The request may have been accepted: see 'ramet service list' before you send it again."
-MAY_BE_ROTATED = (
+_MAY_BE_ROTATED = (
     "There may be another secret, which nobody has: then previous_secret_until in the list says how long the one before"
     " is valid. To rotate it again ends that one at once."
 )
@@ -115,6 +115,30 @@ class Connection:
             return poll(lambda: self.call("POST", path, shape, body, key), _REPEATED_WITHIN_SECONDS, lambda: late)
         except TimedOut as error:
             raise TimedOut(error.code, error.message, remedy) from error
+        except ApiError as error:
+            if error.code == UNKNOWN_PARAMETER:  # an earlier release, whatever had the first request
+                raise late from error
+            if error.status == 401:  # the first request may have ended what opens the project
+                raise ApiError(error.status, error.code, error.message, f"{error.details} {remedy}") from error
+            raise
+
+    def rotate(self, path: str, shape: type[_Answer], body: Mapping[str, object]) -> _Answer:
+        """Request another secret, which is in the answer only, and repeat that where the answer is lost.
+
+        An earlier release knows no `Idempotency-Key` here, and a repetition would void the secret in use: it refuses
+        the parameter, and gets the request once more without it, and only once. Raises as `call` does.
+        """
+        try:
+            return self.make(f"{path}?repeatable=true", shape, body, remedy=_MAY_BE_ROTATED)
+        except ApiError as error:
+            if error.code != UNKNOWN_PARAMETER:
+                raise
+        try:
+            return self.call("POST", path, shape, body)
+        except Error as error:
+            if not is_lost(error):
+                raise
+            raise TimedOut("TIMED_OUT", error.message, _MAY_BE_ROTATED) from error
 
     def pages(self, path: str, shape: type[_Answer]) -> Iterator[_Answer]:
         """Yield page after page of a list, as long as a `Link` leads to the next one. Raises as `call` does."""

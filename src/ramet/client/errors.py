@@ -3,6 +3,7 @@
 from ramet.errors import Error
 
 UNKNOWN_ANSWER = "UNKNOWN_ANSWER"  # the code of what Ramet does not send: a page of a proxy, for example
+UNKNOWN_PARAMETER = "UNKNOWN_PARAMETER"  # the code with which an earlier release refuses what it does not know
 
 
 class ApiError(Error):

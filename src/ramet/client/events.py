@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramet.api import schemas
-from ramet.client.connection import MAY_BE_ROTATED, Connection, given, query_of
+from ramet.client.connection import Connection, given, query_of
 
 
 class EventsAndWebhooks(Connection):
@@ -43,7 +43,7 @@ class EventsAndWebhooks(Connection):
     def rotate_webhook_secret(self, webhook_id: str, overlap_seconds: int | None = None) -> schemas.events.Webhook:
         """Give a webhook a new secret; during the overlap deliveries have both signatures."""
         path, body = self.project_path("webhooks", webhook_id, "rotateSecret"), given(overlap_seconds=overlap_seconds)
-        return self.make(path, schemas.events.Webhook, body, remedy=MAY_BE_ROTATED)
+        return self.rotate(path, schemas.events.Webhook, body)
 
     def list_deliveries(self, webhook_id: str, **query: str) -> schemas.events.Deliveries:
         """Return a page of deliveries, newest first; `query` may contain limit, cursor and status."""

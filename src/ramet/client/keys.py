@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ramet.api import schemas
-from ramet.client.connection import MAY_BE_ROTATED, Connection
+from ramet.client.connection import Connection
 from ramet.model.login import USUAL_SECONDS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Keys(Connection):
     def rotate_key(self, public_key: str, overlap_seconds: int = 3600) -> schemas.keys.KeyWithSecret:
         """Give a key another secret, which only this returns; the present one is accepted for a while, too."""
         path, body = self.project_path("keys", public_key, "rotate"), {"overlap_seconds": overlap_seconds}
-        return self.make(path, schemas.keys.KeyWithSecret, body, remedy=MAY_BE_ROTATED)
+        return self.rotate(path, schemas.keys.KeyWithSecret, body)
 
     def create_login(
         self, service_id: str, ttl_seconds: int = USUAL_SECONDS, *, read_only: bool = False

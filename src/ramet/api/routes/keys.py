@@ -8,7 +8,7 @@ from litestar import Request, Response
 from litestar.params import JSONBody
 from msgspec import UNSET
 
-from ramet.api.parameters import ProjectId, PublicKeyInPath, RotationKey, checked_key
+from ramet.api.parameters import ProjectId, PublicKeyInPath, Repeatable, RotationKey, checked_key
 from ramet.api.responses import (
     OF_PROJECT,
     PlaneDependency,
@@ -81,6 +81,7 @@ def rotate_key(
     public_key: PublicKeyInPath,
     data: JSONBody[KeyRotate | None] = None,
     idempotency_key: RotationKey = None,
+    repeatable: Repeatable = False,
 ) -> Response[KeyWithSecret]:
     """Give a key another secret; the present one is accepted for a while, too. Only this response contains it."""
     wanted = None if data is None else data.overlap_seconds

@@ -6,7 +6,7 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 
-from ramet.api.parameters import Cursor, Limit, ProjectId, RotationKey, checked_key
+from ramet.api.parameters import Cursor, Limit, ProjectId, Repeatable, RotationKey, checked_key
 from ramet.api.responses import (
     OF_PROJECT,
     PlaneDependency,
@@ -108,6 +108,7 @@ def rotate_secret(
     webhook_id: WebhookId,
     data: JSONBody[WebhookRotation],
     idempotency_key: RotationKey = None,
+    repeatable: Repeatable = False,
 ) -> Response[Webhook]:
     """Make a new secret. For a while deliveries have a signature with each of the two."""
     overlap = OVERLAP_SECONDS if data.overlap_seconds is None else data.overlap_seconds
