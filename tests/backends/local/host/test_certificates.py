@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from ramet.backends.local.host.certificates import Authority, Issued, open_authority, replace_expired_authority
 from ramet.backends.local.server.instances import Instances
+from ramet.errors import Failed
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server, restart
 
@@ -30,6 +33,15 @@ def test_the_authority_is_made_once_and_kept_private(tmp_path: Path, authority: 
     assert again.pem == authority.pem
     assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "secrets" / "ca.key").stat().st_mode) == 0o600
+
+
+def test_an_authority_with_a_key_of_another_kind_is_damaged(tmp_path: Path, authority: Authority) -> None:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    other = ed25519.Ed25519PrivateKey.generate().private_bytes(encoding, form, serialization.NoEncryption())
+    (tmp_path / "secrets" / "ca.key").write_bytes(other)
+    with pytest.raises(Failed, match="not an elliptic curve key") as failed:
+        open_authority(tmp_path / "secrets")
+    assert failed.value.code == "AUTHORITY_DAMAGED"
 
 
 @pytest.mark.parametrize("host", ["localhost", "db.example.com", "192.0.2.7", "2001:db8::1"])

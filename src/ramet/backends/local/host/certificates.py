@@ -112,14 +112,14 @@ def _authority_in(secrets: Path) -> Authority:
     try:
         key = serialization.load_pem_private_key((secrets / "ca.key").read_bytes(), password=None)
         certificate = x509.load_pem_x509_certificate((secrets / "ca.crt").read_bytes())
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError("its key is not an elliptic curve key")
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise Failed(
             "AUTHORITY_DAMAGED",
             f"The certificate authority in {secrets} cannot be read: {error}",
             "Restore ca.key and ca.crt from a backup of the data directory.",
         ) from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise AssertionError("BUG: the key of the certificate authority is not an elliptic curve key")
     return Authority(certificate, key)
 
 
