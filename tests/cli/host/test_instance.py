@@ -96,6 +96,16 @@ def test_who_ends_all_beside_a_server_or_worker_is_told_to_end_these(tmp_path: P
         end_all(tmp_path)
 
 
+def test_who_comes_beside_a_recovery_is_told_to_wait_for_it(tmp_path: Path) -> None:
+    (tmp_path / "pool.json").touch()
+    told = "ramet recover, ramet down, or .*Try again when it has ended"
+    with instance.alone(tmp_path):
+        with pytest.raises(WrongState, match=told):
+            end_all(tmp_path)
+        with pytest.raises(WrongState, match=told), instance.shared(tmp_path):
+            pass
+
+
 def test_a_lock_that_cannot_be_opened_does_not_count_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "run.lock")

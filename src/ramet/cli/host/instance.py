@@ -128,15 +128,26 @@ def _locked(data_dir: Path, mode: int, remedy: str = _REMEDY) -> Iterator[None]:
     with os.fdopen(os.open(_lock_path(data_dir), os.O_RDWR | os.O_CREAT, 0o600)) as file:
         # Not at once: `running` in another process takes the lock for an instant.
         if not wait_until(lambda: _try_lock(file, mode), _LOCK_SECONDS, _PAUSE_SECONDS):
-            raise WrongState("DATA_DIR_IN_USE", _who_holds(data_dir), remedy)
+            raise _in_use(data_dir, remedy)
         yield
 
 
-def _who_holds(data_dir: Path) -> str:
+def _in_use(data_dir: Path, remedy: str) -> WrongState:
+    """Return the error for a data directory that others have locked. Who has it alone, but `ramet up`, ends soon."""
     found = running(data_dir)
-    if found is None:
-        return f"Another ramet process (serve, worker or down) is using {data_dir}"
-    return f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}"
+    if found is not None:
+        return WrongState(
+            "DATA_DIR_IN_USE",
+            f"ramet up (pid {found.process.pid}) already serves {data_dir} at {found.base_url}",
+            remedy,
+        )
+    if _is_held(data_dir):
+        return WrongState(
+            "DATA_DIR_IN_USE",
+            f"ramet recover, ramet down, or a ramet up that begins, is using {data_dir}",
+            "Try again when it has ended, or has begun to serve.",
+        )
+    return WrongState("DATA_DIR_IN_USE", f"Another ramet process (serve or worker) is using {data_dir}", remedy)
 
 
 def _is_held(data_dir: Path, mode: int = fcntl.LOCK_SH) -> bool:
