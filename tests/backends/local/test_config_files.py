@@ -13,6 +13,7 @@ from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.sql import connections
 from ramet.errors import Failed
 from ramet.model.service_type import ServiceType
+from ramet.model.upstream import MOST_ORIGINS
 from tests.backends.local import hosts
 from tests.servers import installations
 
@@ -52,8 +53,9 @@ def test_the_replication_origins_of_a_server_are_counted_by_its_file() -> None:
     assert counts == [0, 5]
 
 
-def test_a_server_that_crashes_keeps_the_limit_of_origins_that_its_wal_needs() -> None:
-    """Its file may have fewer than there were after that."""
+@pytest.mark.parametrize("is_low", [False, True])
+def test_a_server_that_crashes_has_the_limit_of_origins_that_its_wal_needs(is_low: bool) -> None:
+    """Its file may have fewer than there were after that, and an earlier release may have lowered the limit."""
     with hosts.make_servers() as instances:
         server = hosts.new_server(instances)
         hosts.boot(instances, server)
@@ -70,6 +72,10 @@ def test_a_server_that_crashes_keeps_the_limit_of_origins_that_its_wal_needs() -
             connection.execute("CREATE TABLE public.flushed ()")
         assert config_files._count_origins(paths) == 0
         postgres.kill(paths, 30)
+        if is_low:
+            paths.config_file.write_text(paths.config_file.read_text().replace(f"'{MOST_ORIGINS}'", "'10'"))
+            with pytest.raises(Failed, match="could not find free replication state"):
+                hosts.restart(instances, server)
         hosts.restart(instances, server)
         counts = []
         for _ in range(2):

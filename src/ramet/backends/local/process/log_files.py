@@ -51,6 +51,14 @@ def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
     )
 
 
+def lacked_origins(paths: ServicePaths) -> bool:
+    """Tell whether the log says that the last start ended as it allowed too few replication origins."""
+    return any(
+        line.startswith(_GIVING_UP) and "could not find free replication state" in line
+        for line in last_lines(paths).splitlines()
+    )
+
+
 def prune(paths: ServicePaths, now_seconds: float) -> None:
     """Remove log files that are too old, and the oldest above the size limit; never the current one."""
     # PostgreSQL also creates an empty plain-text file for each JSON file.

@@ -11,7 +11,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_private_parents
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.process import postgres
+from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.server import access, configuration, copies
 from ramet.backends.local.server.configuration import MAX_PREPARED, Features, Phase
 from ramet.backends.local.server.parameters import without_module
@@ -143,9 +143,10 @@ class ConfigFiles:
         """Return how many replication origins a server may have the progress of.
 
         WAL since the last checkpoint may have that of more than the file: what was allowed stays until all is in there.
+        Earlier releases lowered it, and the last start may have ended at the first one too many.
         """
         name, most = next(iter(configuration.for_origins(server.pg_major).items()))
-        if f"{name} = '{most}'" in files.read(paths.config_file):
+        if f"{name} = '{most}'" in files.read(paths.config_file) or log_files.lacked_origins(paths):
             control = find_control_data(self.installations.of(server.pg_major), paths.data)
             if control is not None and not control.is_clean:
                 return int(most)
