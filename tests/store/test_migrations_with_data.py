@@ -265,3 +265,21 @@ def test_a_service_that_was_recovered_is_marked_and_what_the_archive_has_of_a_de
     store.close()
     assert marks == {7: port == 7, 9: port == 9}  # the recovery of 9 has failed because it was deleted
     assert deleted == ([9] if port == 9 else [])
+
+
+def test_a_character_that_postgresql_has_not_is_replaced_where_fields_are_queried(url: str) -> None:
+    load(url, _dump(url, "0021"))
+    stored = r'{"said": "a\u0000\u0000b\\u0000\\\u0000", "kind": "plain"}'
+    engine = sa.create_engine(url)
+    with engine.begin() as tx:
+        for name in ("operation SET state", "service SET report", "service SET settings"):
+            tx.exec_driver_sql(f"UPDATE {name} = '{stored}'")
+    engine.dispose()
+    store = Store.open(url)
+    zero = "\ufffd" if store.is_postgresql else "\0"
+    kept = {"said": f"a{zero}{zero}b\\u0000\\{zero}", "kind": "plain"}
+    with store.read() as tx:
+        for column in (operation.c.state, service.c.report, service.c.settings):
+            assert list(tx.scalars(sa.select(column))) == [kept] * 2
+            assert list(tx.scalars(sa.select(column["kind"].as_string()))) == ["plain"] * 2
+    store.close()
