@@ -1,6 +1,6 @@
 """A service that receives the changes of a database elsewhere, while its tables are copied."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from ramet.backends.interface.subscriptions import SubscriptionState
 from ramet.backends.interface.values import Server
 from ramet.control.plane import utc_now
+from ramet.errors import Exhausted
 from ramet.operations.procedure import Wait, Work
 from ramet.procedures.follow_logical import FollowLogical
 from ramet.procedures.servers import Tools
@@ -16,25 +17,38 @@ from tests.procedures.test_laws import submit_follow_logical
 from tests.worlds import make_world
 
 
-def test_a_source_is_asked_less_often_the_longer_its_tables_are_copied(
+def test_a_source_is_asked_less_often_the_longer_its_tables_are_copied_and_the_storage_in_each_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make_world(tmp_path)
     service_id = submit_follow_logical(world, "")
 
+    asked, now, passed = list[float](), utc_now(), [0.0]
+
     def observe(_server: Server) -> SubscriptionState:
+        asked.append(passed[0])
         return SubscriptionState(tables=9, copied_tables=1, lag_bytes=None)
 
+    def clock() -> datetime:
+        return now + timedelta(seconds=passed[0])
+
     monkeypatch.setattr(world.backend.subscriptions, "observe", observe)
-    now = utc_now()
-    steps = FollowLogical(Tools(world.store, world.backend, lambda: now))
+    steps = FollowLogical(Tools(world.store, world.backend, clock, stopwatch=lambda: passed[0]))
+    work: Work[Any] = Work("operation", service_id, "copy", None, 1, now, now)
 
-    def pause_after(seconds: float) -> float:
-        begun = now - timedelta(seconds=seconds)
-        work: Work[Any] = Work("operation", service_id, "copy", None, 1, begun, begun)
-        outcome = steps.copy(work)
-        assert isinstance(outcome, Wait)
-        return outcome.seconds
+    def look(seconds: float) -> None:
+        passed[0] = seconds
+        assert steps.copy(work) == Wait(0.1, "1 of 9 tables copied. ")
 
-    assert [pause_after(seconds) for seconds in (0, 30, 3600)] == [0.1, 1.5, 5.0]
+    for seconds in (0.0, 0.1, 30.0, 31.0, 31.5, 3600.0, 3604.9, 3605.0):
+        look(seconds)
+    assert asked == [0.0, 0.1, 30.0, 31.5, 3600.0, 3605.0]
+
+    def check_room() -> None:
+        raise Exhausted("NOT_ENOUGH_DISK", "The storage is nearly full")
+
+    monkeypatch.setattr(world.backend.host, "check_room", check_room)
+    with pytest.raises(Exhausted):
+        look(3605.1)
+    assert asked[-1] == 3605.0
     world.store.close()

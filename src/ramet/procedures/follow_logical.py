@@ -16,6 +16,7 @@ publish      an open endpoint: READY                                            
 The publication comes before the schema: a table that is made in between is in neither.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -30,12 +31,14 @@ _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
+@dataclass(frozen=True)
 class FollowLogical(Import):
-    """The steps of `follow_logical` that an import does not have."""
+    """The steps of `follow_logical` that an import does not have. It remembers when to ask which source again."""
 
     name = ProcedureName.FOLLOW_LOGICAL
     after_load: ClassVar[str] = "subscribe"
     schema_only: ClassVar[bool] = True
+    _progress: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def initialize(self, work: Work[ImportState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
@@ -57,17 +60,23 @@ class FollowLogical(Import):
 
     @repeats_from("boot")
     def copy(self, work: Work[ImportState]) -> Outcome:
-        seen = self.tools.backend.subscriptions.observe(self.tools.server(work))
-        if not seen.is_copied:
-            self.tools.backend.host.check_room()  # the copy is no session, which would become read-only
+        now = self.tools.stopwatch()
+        due, progress = self._progress.get(work.subject, (now, ""))
+        if now >= due:
+            seen = self.tools.backend.subscriptions.observe(self.tools.server(work))
+            if seen.is_copied:
+                self._progress.pop(work.subject, None)
+                report = {**work.state.report, "copied_tables": seen.tables}
+                return Next("analyze", replace(work.state, report=report), durable=True)  # it is not loaded again
             # Each look opens a session in the source: the longer the copy lasts, the fewer.
             waited = (self.tools.clock() - work.step_started_at).total_seconds()
-            pause_seconds = min(_LONGEST_PAUSE_SECONDS, max(_PAUSE_SECONDS, waited / 20))
-            return Wait(pause_seconds, f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}")
-        report = {**work.state.report, "copied_tables": seen.tables}
-        return Next("analyze", replace(work.state, report=report), durable=True)  # nothing is loaded again beside it
+            progress = f"{seen.copied_tables} of {seen.tables} tables copied. {seen.problem or ''}"
+            self._progress[work.subject] = (now + min(_LONGEST_PAUSE_SECONDS, waited / 20), progress)
+        self.tools.backend.host.check_room()  # the copy is no session, which would become read-only
+        return Wait(_PAUSE_SECONDS, progress)
 
     def destroy(self, work: Work[Any]) -> None:
+        self._progress.pop(work.subject, None)
         self.record_left(work, self.tools.backend.subscriptions.discard(work.subject))
         super().destroy(work)
 
