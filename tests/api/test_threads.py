@@ -103,6 +103,26 @@ def test_projects_take_turns_and_too_many_who_wait_are_refused() -> None:
     assert order == ["first 0", "other", "first 2", "first 3"]
 
 
+def test_no_call_that_waits_is_lost_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, may_end, failed = Threads(2, Slots(7)), threading.Event(), list[threading.Thread]()
+    start = threading.Thread.start
+
+    def fail_once(thread: threading.Thread) -> None:
+        if not failed:
+            failed.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with acting.acting(_act_of("one")):
+        calls: list[Callable[[], object]] = [partial(may_end.wait, BOUND_SECONDS), *(partial(int, n) for n in range(3))]
+        sent = [threads.submit(call) for call in calls]
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    may_end.set()
+    assert [done.result(BOUND_SECONDS) for done in sent] == [True, 0, 1, 2]
+    threads.shutdown()
+    assert len(failed) == 1
+
+
 def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shop, submit, called = world.ready(), ThreadPoolExecutor.submit, list[object]()
 

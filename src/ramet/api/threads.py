@@ -5,7 +5,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
@@ -94,10 +94,12 @@ class Threads(ThreadPoolExecutor):
             if not self._free.acquire(project_id):
                 continue
             calls = self._waiting.pop(project_id)
-            self._places.release(project_id)
-            super().submit(self._run, project_id, calls.popleft())
+            call = calls.popleft()
             if calls:
                 self._waiting[project_id] = calls
+            self._places.release(project_id)
+            with suppress(RuntimeError):  # no thread could be started: the call is in the queue of this one
+                super().submit(self._run, project_id, call)
 
 
 def _project_of_act() -> str:
