@@ -11,6 +11,9 @@ from ramet.followers.observation import Observing
 from ramet.model.source_copies import PAUSES
 from ramet.model.timestamps import rfc3339
 from ramet.model.upstream import Following
+from ramet.operations.procedure import NoState, Wait, Work
+from ramet.procedures.copy_again import CopyAgain
+from ramet.procedures.servers import Tools
 from tests.api.test_following import BODY, path_of
 from tests.api.world import World
 
@@ -112,6 +115,26 @@ def test_a_standby_that_cannot_be_started_delays_the_copy_of_its_source_by_nothi
     world.work()
     assert world.backend.values(diverged["service_id"]) == ["other"]
     assert kept_rows(world, diverged) == [["one", "two", "last"]]
+
+
+def test_a_standby_that_stays_down_is_no_progress_of_the_copy_of_its_source(
+    world: World, diverged: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = list[str]()
+
+    def start(server: Server, **_options: bool) -> None:
+        starts.append(server.service_id)
+        raise Unavailable("SERVER_ENDING", "An earlier server is still shutting down")
+
+    monkeypatch.setattr(world.backend.servers, "start", start)
+    monkeypatch.setattr(world.backend.followers, "copy_again", lambda *_given: Progress(None, "begun"))
+    world.backend.volumes[diverged["service_id"]].running = False
+    steps, now = CopyAgain(Tools(world.store, world.backend, world.plane.clock)), world.plane.clock()
+    for _ in range(3):
+        work = Work("operation", diverged["service_id"], "fetch", NoState(), 1, now, now)
+        assert steps.fetch(work) == Wait(0.1, "begun")
+        world.advance(timedelta(minutes=1))
+    assert set(starts) == {diverged["service_id"]}
 
 
 def test_the_lag_is_current_while_the_source_is_copied_again(world: World, diverged: dict[str, Any]) -> None:

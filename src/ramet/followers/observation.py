@@ -18,9 +18,9 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_standby
 from ramet.model.source_copies import SourceCopies, begun, in_words, is_due, observed, under_way
 from ramet.model.upstream import Following, lost_wal
+from ramet.operations.procedure import NoState
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
-from ramet.procedures.state import CopyAgainState
 from ramet.store import services
 
 _RECORD_EVERY = timedelta(seconds=5)
@@ -96,7 +96,7 @@ class Observing:
             if seen.copies is not None and is_copied:
                 copies = begun(seen.copies)
                 seen = replace(seen, copies=copies, problem=f"{found.problem} {under_way(copies)}")
-                operation_id = submit(tx, ProcedureName.COPY_AGAIN, service.id, CopyAgainState())
+                operation_id = submit(tx, ProcedureName.COPY_AGAIN, service.id, NoState())
                 services.update_service(tx, service.id, operation_id=operation_id)
             services.record_following(tx, service.id, seen)
         if is_copied:

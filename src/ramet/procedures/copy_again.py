@@ -21,9 +21,9 @@ another timeline: a new window begins, and what was before stays as one manual s
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from dataclasses import replace as with_values
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,7 +37,8 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, lsn_number, newest
 from ramet.model.source_copies import ended, in_words
-from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.procedures.restarts import Restarts
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
     Steps,
@@ -48,26 +49,26 @@ from ramet.procedures.servers import (
     server_of,
 )
 from ramet.procedures.spec import submit
-from ramet.procedures.state import CopyAgainState, ReplaceCopyState
+from ramet.procedures.state import ReplaceCopyState
 from ramet.store import services, snapshots
 
 _PAUSE_SECONDS = 0.1
 _NAME_BEFORE = "before its source was copied again"
 _FAILURE_CHARACTERS = 500
-_RESTART_EVERY = timedelta(seconds=10)
 Clock = Callable[[], datetime]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
 class CopyAgain(Steps):
-    """The step of `copy_again`."""
+    """The step of `copy_again`. It remembers when it has started which standby."""
 
     name = ProcedureName.COPY_AGAIN
+    _restarts: Restarts = field(default_factory=Restarts)
 
-    def fetch(self, work: Work[CopyAgainState]) -> Outcome:
+    def fetch(self, work: Work[NoState]) -> Outcome:
         server = self.tools.server(work)
-        if self._restarts(work, server):
-            return Next("fetch", replace(work.state, restarted_at=self.tools.clock()))
+        self._start_if_down(server)
         fetched = self.tools.backend.followers.copy_again(server, PATIENCE_SECONDS)
         if fetched.facts is None:
             return Wait(_PAUSE_SECONDS, fetched.progress)
@@ -75,22 +76,22 @@ class CopyAgain(Steps):
         state = ReplaceCopyState(snapshot_id=new_id(), kept_id=new_id(), timeline=timeline, redo_lsn=redo_lsn)
         return Done(changes=lambda tx: _hand_on(tx, work, state))
 
-    def _restarts(self, work: Work[CopyAgainState], server: Server) -> bool:
-        """Start a standby that is down, unless it was started just now: its observer leaves it to this operation."""
-        restarted_at, servers = work.state.restarted_at, self.tools.backend.servers
-        if restarted_at is not None and abs(self.tools.clock() - restarted_at) < _RESTART_EVERY:
-            return False
+    def _start_if_down(self, server: Server) -> None:
+        """Start a standby that is down: its observer leaves it to this operation."""
+        service_id, servers = server.service_id, self.tools.backend.servers
         observation = servers.inspect(server)
         if observation.serving:
-            return False
-        _log.warning("server of service %s is down, restarting it: %s", work.subject, observation.reason)
-        try:
-            servers.start(server, clients=True)
-        except Unseen:
-            raise
-        except (Failed, Unavailable) as error:  # the copy goes on, and will take its place
-            _log.warning("server of service %s could not be started: %s", work.subject, error)
-        return True
+            self._restarts.note_serving(service_id)
+        elif self._restarts.is_due(service_id):
+            self._restarts.log(
+                service_id, f"server of service {service_id} is down, restarting it: {observation.reason}"
+            )
+            try:
+                servers.start(server, clients=True)
+            except Unseen:
+                raise
+            except (Failed, Unavailable) as error:  # the copy goes on, and will take its place
+                _log.warning("server of service %s could not be started: %s", service_id, error)
 
     def undo_fetch(self, work: Work[Any]) -> None:
         self.tools.backend.followers.discard_copy(work.subject)
@@ -194,7 +195,7 @@ def _keep(tx: sa.Connection, stays: Snapshot | None) -> None:
         snapshots.keep_snapshot(tx, stays.id, _NAME_BEFORE)
 
 
-def _hand_on(tx: sa.Connection, work: Work[CopyAgainState], state: ReplaceCopyState) -> None:
+def _hand_on(tx: sa.Connection, work: Work[NoState], state: ReplaceCopyState) -> None:
     """Let the copy replace the data. Raises Failed when something else has claimed the service: it is discarded."""
     current = services.get_service(tx, work.subject, lock=True)
     if current is None or current.activity is None or current.activity.operation_id != work.operation_id:

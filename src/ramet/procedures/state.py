@@ -77,12 +77,6 @@ class FollowState(CreateState, frozen=True, kw_only=True):
     report: dict[str, Any]
 
 
-class CopyAgainState(Struct, frozen=True, kw_only=True):
-    """`restarted_at` is when the standby, which serves during the copy, was last started again."""
-
-    restarted_at: datetime | None = None
-
-
 class ReplaceCopyState(Interrupting, frozen=True, kw_only=True):
     """`timeline` and `redo_lsn` are where the new copy begins; it `continues` what the service has, or replaces it.
 
@@ -344,7 +338,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.TRY_UPGRADE: TryUpgradeState,
     ProcedureName.UPGRADE: UpgradeState,
     ProcedureName.FOLLOW: FollowState,
-    ProcedureName.COPY_AGAIN: CopyAgainState,
+    ProcedureName.COPY_AGAIN: NoState,
     ProcedureName.REPLACE_COPY: ReplaceCopyState,
     ProcedureName.PROMOTE: PromoteState,
     ProcedureName.FOLLOW_LOGICAL: ImportState,

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 from ramet.control.duties.faults import Faults
 from ramet.control.duties.replica_health import fault_of_set, record_fault, submit_restart
-from ramet.control.duties.restarts import Restarts
 from ramet.control.plane import Plane
 from ramet.control.poolers import submit_repair
 from ramet.control.subjects import serving_services, serving_sets, should_serve
 from ramet.model.procedures import ProcedureName
 from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
+from ramet.procedures.restarts import Restarts
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable
