@@ -138,7 +138,7 @@ def test_a_superuser_of_the_source_cannot_log_in_to_the_standby(shared: Source, 
     assert is_refused(follower, "postgres")
 
 
-@pytest.mark.parametrize("role", HOST_ROLES)
+@pytest.mark.parametrize("role", [*HOST_ROLES, "postgres"])
 def test_a_role_of_the_source_that_reaches_its_host_cannot_log_in_to_the_standby(
     shared: Source, follower: Service, role: str
 ) -> None:
