@@ -160,6 +160,34 @@ def test_a_role_of_the_source_that_reaches_its_host_cannot_log_in_to_the_standby
     eventually(is_admitted, "an ordinary role again")
 
 
+@pytest.mark.parametrize("change", ["ALTER ROLE ordinary SUPERUSER", "GRANT pg_read_server_files TO ordinary"])
+def test_a_session_of_a_role_ends_when_it_comes_to_reach_the_host(
+    shared: Source, follower: Service, change: str
+) -> None:
+    shared.run("DROP ROLE IF EXISTS ordinary; CREATE ROLE ordinary LOGIN PASSWORD 'app'")
+    sessions = list[psycopg.Connection[Any]]()
+
+    def log_in() -> bool:
+        with suppress(psycopg.OperationalError):
+            sessions.append(
+                psycopg.connect(
+                    host="localhost", port=follower.endpoint.port, user="ordinary", password="app", dbname="shop"
+                )
+            )
+        return bool(sessions)
+
+    def has_ended() -> bool:
+        with suppress(psycopg.OperationalError):
+            sessions[0].execute("SELECT 1")
+        return sessions[0].closed
+
+    eventually(log_in, "an ordinary role can log in")
+    assert not has_ended()
+    shared.run(change)
+    eventually(has_ended, "its session has ended")
+    assert is_refused(follower, "ordinary")
+
+
 def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> None:
     for act in (
         lambda: client.optimize_service(follower.service_id),

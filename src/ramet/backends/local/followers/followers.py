@@ -27,6 +27,7 @@ from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import adoption, connections, foreign
 from ramet.backends.local.sql.connections import value
+from ramet.backends.local.sql.roles import HOST_ROLES
 from ramet.backends.local.sql.securing import secure_moved
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.backends.local.volumes.pool import Pool
@@ -46,6 +47,12 @@ _SESSIONS_SECONDS = 10.0
 _ADMITS = "scram-sha-256"
 # A service that comes from Kubernetes has the platform's role, too, which rules of its own keep out.
 _SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 AND rolname <> %s ORDER BY 1"
+_END_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_authid client ON client.oid = usesysid
+WHERE client.oid <> 10 AND client.rolname <> %s AND EXISTS (
+    SELECT FROM pg_authid role
+    WHERE (role.rolsuper OR role.rolname = ANY(%s)) AND pg_has_role(client.oid, role.oid, 'MEMBER'))
+"""
 
 
 @dataclass(frozen=True)
@@ -246,18 +253,19 @@ class LocalFollowers:
         return None
 
     def _keep_superusers_out(self, server: Server, paths: ServicePaths) -> None:
-        """Let no superuser of the source log in here, also one that was made just now; follow its settings."""
+        """Admit nobody from the source who reaches this host, also from just now on; follow the source's settings."""
         known = foreign.read(paths)
         if known is None:
             return
         with connections.connect(paths) as connection:
             names = tuple(name for (name,) in connection.execute(_SUPERUSERS, (connections.PLATFORM_ROLE,)).fetchall())
+            if names != known.superusers:
+                foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))
+                if _ADMITS in paths.hba_file.read_text():
+                    self.instances.config.write(server, Phase.OPEN)
+                    postgres.reload(paths)
+            connection.execute(_END_SESSIONS, (connections.PLATFORM_ROLE, list(HOST_ROLES)))
             is_paused = value(connection, "SELECT pg_get_wal_replay_pause_state()") == "paused"
-        if names != known.superusers:
-            foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))
-            if _ADMITS in paths.hba_file.read_text():
-                self.instances.config.write(server, Phase.OPEN)
-                postgres.reload(paths)
         if is_paused and self._needs_larger_settings(server, paths):
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's
 
