@@ -151,14 +151,21 @@ def test_the_lag_is_current_while_the_source_is_copied_again(world: World, diver
     assert "being copied again, attempt 1 of 5" in after["problem"]
 
 
-def test_superusers_of_a_new_copy_are_looked_for_before_it_is_opened(
-    world: World, diverged: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_copy_of_a_source_is_opened_only_when_its_superusers_were_looked_for(
+    world: World, diverged: dict[str, Any], monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     calls, observe, opened = list[str](), world.backend.followers.observe, world.backend.servers.open
+    if is_new:
+        world.work()
+        diverged = world.post(path_of(world), BODY | {"name": "new"}).json()
 
     def observing(server: Server) -> Following | None:
         calls.append("observe")
-        return observe(server)
+        if len(calls) > 1:
+            return observe(server)
+        world.backend.volumes[server.service_id].running = False
+        return None
 
     def opening(server: Server) -> None:
         calls.append("open")
@@ -167,4 +174,4 @@ def test_superusers_of_a_new_copy_are_looked_for_before_it_is_opened(
     monkeypatch.setattr(world.backend.followers, "observe", observing)
     monkeypatch.setattr(world.backend.servers, "open", opening)
     world.work()
-    assert (world.look(diverged)["status"], calls) == ("READY", ["observe", "open"])
+    assert (world.look(diverged)["status"], calls) == ("READY", ["observe", "observe", "open"])

@@ -162,7 +162,8 @@ class ReplaceCopy(Steps):
     @repeats_from("boot")
     def open(self, work: Work[ReplaceCopyState]) -> Outcome:
         server = self.tools.server(work)
-        self.tools.backend.followers.observe(server)  # the copy may have superusers that the data before had not
+        if self.tools.backend.followers.observe(server) is None:  # it looks for superusers that only the copy has
+            return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, "the server is not serving")
         self.tools.backend.servers.open(server)
         return Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
 

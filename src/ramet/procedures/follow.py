@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, finish, publish
+from ramet.procedures.servers import PATIENCE_SECONDS, boot, finish, publish
 from ramet.procedures.state import FollowState
 from ramet.store import services
 
@@ -46,7 +46,10 @@ class Follow(Based):
         return "publish" if state.is_based else "snapshot"
 
     def publish(self, work: Work[FollowState]) -> Outcome:
-        following = self.tools.backend.followers.observe(self.tools.server(work))
+        server = self.tools.server(work)
+        following = self.tools.backend.followers.observe(server)
+        if following is None:  # nobody has looked for the superusers of the copy
+            return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, "the server is not serving")
 
         def record(tx: sa.Connection) -> None:
             finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
