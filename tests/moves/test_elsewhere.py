@@ -79,6 +79,14 @@ def test_a_service_that_has_as_many_labels_as_it_may_is_not_moved(pair: Pair) ->
     assert pair.places() == ["there"]
 
 
+def test_labels_that_are_added_while_a_service_is_copied_do_not_end_its_move(pair: Pair) -> None:
+    move_id, blocked = held_at(pair, "claim")
+    labels = {f"label{number}": "x" for number in range(MOST_LABELS)}
+    update_labels(pair.here.plane, pair.here.project.id, shown(pair, move_id).service_id, labels)
+    go_on(pair, blocked)
+    assert pair.places() == ["there"]
+
+
 @pytest.mark.parametrize("status", [403, 503])
 def test_an_error_of_the_other_ramet_is_shown_as_far_as_there_is_room(status: int) -> None:
     assert len(str(as_of_procedure(ApiError(status, LONG, LONG, LONG)))) < 2 * MOST

@@ -273,7 +273,8 @@ class Move(Steps):
     def _check_can_move(self, service: Service) -> None:
         with self.tools.store.read() as tx:
             sets = replica_sets.live_sets(tx, service.id)
-        check_can_move(service, sets, self.tools.backend.replication.slots(server_of(service)).slots)
+        slots = self.tools.backend.replication.slots(server_of(service)).slots
+        check_can_move(service, sets, slots, is_copied=True)
 
     def _source(self, work: Work[MoveState], service: Service) -> Source:
         """Return the endpoint of the service, with what verifies its certificate; nothing does where it has no TLS."""

@@ -11,10 +11,17 @@ from ramet.model.replica_set import ReplicaSet
 from ramet.model.service import Service
 
 
-def check_can_move(service: Service, sets: Sequence[ReplicaSet], slots: Sequence[ReplicationSlot]) -> None:
-    """Raise WrongState for a service that another Ramet cannot take over as it is, with all reasons."""
+def check_can_move(
+    service: Service, sets: Sequence[ReplicaSet], slots: Sequence[ReplicationSlot], *, is_copied: bool = False
+) -> None:
+    """Raise WrongState for a service that another Ramet cannot take over as it is, with all reasons.
+
+    `is_copied`: its copy has the labels already, and the one of the move beside them.
+    """
     check_independent(service, "move")
     found = list(_reasons(service, sets, slots))
+    if len(service.labels) >= MOST_LABELS and not is_copied:
+        found.append((f"it has {MOST_LABELS} labels, and has one more there while it moves", "Remove a label."))
     if found:
         raise WrongState(
             "CANNOT_MOVE",
@@ -36,8 +43,6 @@ def _reasons(
             f"it has the replication slots {', '.join(one.name for one in slots)}, whose readers would lose changes",
             "Drop the slots, and let their readers begin again after the move.",
         )
-    if len(service.labels) >= MOST_LABELS:
-        yield f"it has {MOST_LABELS} labels, and has one more there while it moves", "Remove a label."
     if service.sleep_after_seconds is not None:
         yield "it falls asleep when no client is connected", "Switch that off with 'ramet service sleep --never'."
     if standbys_of(service.settings) != NO_STANDBYS:
