@@ -123,6 +123,23 @@ def test_no_call_that_waits_is_lost_where_no_thread_can_be_started(monkeypatch: 
     assert len(failed) == 1
 
 
+def test_a_call_that_is_refused_is_not_made_later_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, called = Threads(4, Slots(7)), list[str]()
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            threads.submit(partial(called.append, "first"))
+    threads.submit(partial(called.append, "second")).result(BOUND_SECONDS)
+    threads.shutdown()
+    assert called == ["second"]
+
+
 def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shop, submit, called = world.ready(), ThreadPoolExecutor.submit, list[object]()
 

@@ -72,13 +72,20 @@ class Threads(ThreadPoolExecutor):
         project_id, call = _project_of_act(), _Call(partial(fn, *args, **kwargs))
         with self._lock:
             if project_id not in self._waiting and self._free.acquire(project_id):
-                super().submit(self._run, project_id, call)
+                self._begin(project_id, call)
             elif self._places.acquire(project_id):
                 self._waiting[project_id].append(call)
             else:
                 wrong = "Too many requests of the project are waiting for a thread"
                 raise Unavailable("TOO_MANY_WAITING", wrong, "Try again when some of them have been answered.")
         return cast("Future[Result]", call.future)
+
+    def _begin(self, project_id: str, call: _Call) -> None:
+        try:
+            super().submit(self._run, project_id, call)
+        except RuntimeError:  # no thread could be started, but the call is in the queue of the others
+            if call.future.cancel():
+                raise
 
     def _run(self, project_id: str, call: _Call) -> None:
         try:
