@@ -87,6 +87,19 @@ def test_the_memory_of_a_paused_service_counts_when_it_is_restored_in_place(worl
     assert world.post(world.path(forks[1]["service_id"], "reset"), {}).status_code == 202
 
 
+def test_a_paused_service_whose_restore_has_its_memory_can_be_resumed_during_that(world: World) -> None:
+    fork = world.fork(world.ready())
+    world.work()
+    path = world.path(fork["service_id"])
+    world.post(f"{path}/stop")
+    world.work()
+    world.backend.committed_mbs = 2 * 64
+    assert world.post(f"{path}/reset", {}).status_code == 202
+    assert world.post(f"{path}/start").status_code == 202
+    world.work()
+    assert world.look(fork)["status"] == "READY"
+
+
 def test_servers_do_not_come_to_need_more_memory_than_the_host_has(world: World) -> None:
     """A PROD server counts with its size, a DEV one, which is a fork as a rule, with what it holds."""
     size = {"cpu_millis": "500", "memory_gbs": "2"}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.control.lookup import is_being_restored
 from ramet.control.plane import Plane, Yielded
 from ramet.errors import Exhausted
 from ramet.model.capacity import Capacity, memory_needed_mbs
@@ -46,18 +47,23 @@ def wanted_for_nodes(nodes: int, size: Size, environment: Environment) -> Wanted
     return Wanted(nodes, nodes * memory_needed_mbs(size, environment))
 
 
-def wanted_to_start(service: Service) -> Wanted:
-    """Return what a service that is paused takes when it is resumed, with its read replicas."""
+def wanted_to_start(tx: sa.Connection, service: Service) -> Wanted:
+    """Return what a service that is paused takes when it is resumed, with its read replicas.
+
+    A restore under way has been granted all of that, but for the server that runs beside the copy.
+    """
+    if is_being_restored(tx, service.id):
+        return Wanted(1)
     sets = [one for one in service.replica_sets if one.ready_at is not None and one.failed_at is None]
     each = [wanted_for([service]), *(wanted_for_nodes(len(one.nodes), one.size, one.environment) for one in sets)]
     return Wanted(sum(one.servers for one in each), sum(one.memory_mbs for one in each))
 
 
-def wanted_to_resize(service: Service, size: Size) -> Wanted:
+def wanted_to_resize(tx: sa.Connection, service: Service, size: Size) -> Wanted:
     """Return what a service takes in addition when it gets another size; one that is paused is resumed with it."""
-    if service.paused:
-        return wanted_to_start(replace(service, size=size))
-    return _growth(service.size, size, service.environment)
+    if service.paused and not is_being_restored(tx, service.id):
+        return wanted_to_start(tx, replace(service, size=size))
+    return Wanted(int(service.paused), _growth(service.size, size, service.environment).memory_mbs)
 
 
 def wanted_to_resize_set(replica_set: ReplicaSet, size: Size) -> Wanted:

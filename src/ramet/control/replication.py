@@ -55,7 +55,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
             return service
         check_not_restored(tx, service)
         if service.paused:
-            check_admission(plane, tx, capacity, project_id, wanted_to_start(service))
+            check_admission(plane, tx, capacity, project_id, wanted_to_start(tx, service))
         return claim(plane, tx, service, ProcedureName.SET_WAL_LEVEL, WalLevelState(before=before, after=wal_level))
 
 

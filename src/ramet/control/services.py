@@ -118,7 +118,7 @@ def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
     capacity = capacity_of(plane)
 
     def check(tx: sa.Connection, service: Service) -> None:
-        check_admission(plane, tx, capacity, project_id, wanted_to_start(service))
+        check_admission(plane, tx, capacity, project_id, wanted_to_start(tx, service))
 
     return _change(plane, project_id, service_id, ProcedureName.START, (Status.PAUSED,), check=check)
 
@@ -163,7 +163,7 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
         if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
             raise wrong_state(service, "resize", CHANGEABLE)
         check_growth(plane, tx, service, more_than(size, service.size))
-        check_admission(plane, tx, capacity, project_id, wanted_to_resize(service, size))
+        check_admission(plane, tx, capacity, project_id, wanted_to_resize(tx, service, size))
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
         changed = claim(plane, tx, service, ProcedureName.RESIZE, state)
     return replace(changed, size=size)  # the size that was requested, though it is in force only after the operation

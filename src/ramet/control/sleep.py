@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.control.admission import capacity_of, check_admission, wanted_for
+from ramet.control.admission import capacity_of, check_admission, wanted_for, wanted_to_start
 from ramet.control.lookup import check_not_restored, claim, find_service, is_being_restored, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
@@ -141,7 +141,7 @@ def wake(plane: Plane, service_id: str) -> bool:
             activity = None if current is None else current.activity
             is_due = current is not None and current.asleep and activity is None
             if current is not None and is_due:
-                check_admission(plane, tx, capacity, current.project_id, wanted_for([current]))
+                check_admission(plane, tx, capacity, current.project_id, wanted_to_start(tx, current))
                 claim(plane, tx, current, ProcedureName.START, Interrupting())
     except Exhausted as error:
         # Who waits has shown no password yet: what else runs on the host is for the log.

@@ -94,10 +94,14 @@ def mark_sets_deleted(tx: sa.Connection, tools: Tools, service_id: str) -> None:
 
 
 def submit_restarts(tx: sa.Connection, service_id: str, name: ProcedureName = ProcedureName.RESTART_REPLICAS) -> None:
-    """Submit that the sets of a service are started, or made again, except those that an operation works on."""
+    """Submit that the sets of a service are started, or made again, except those that an operation works on.
+
+    None of their nodes runs, so that a reason why they were down before is over.
+    """
     for each in replica_sets.live_sets(tx, service_id):
         if each.activity is None and each.ready_at is not None:
             submit_for_set(tx, each, name, Restartable())
+            replica_sets.update_set(tx, each.id, down_reason=None)
 
 
 def submit_for_set(

@@ -208,7 +208,7 @@ def _accept(
         if request.keeps:
             reserve_ports(plane, tx, ports)  # to be refused now and not at the end; which of them it gets is seen then
         # The copy, which then takes the service's place; one that is paused is resumed when the copy has stopped.
-        starting = wanted_to_start(current) if current.paused else Wanted(1)
+        starting = wanted_to_start(tx, current) if current.paused else Wanted(1)
         check_admission(plane, tx, capacity, project_id, starting)
         state = replace(
             _first_state(tx, plan, wanted, current, verb),

@@ -30,10 +30,9 @@ _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 # These start the server of a paused service, and then its replicas; of a service that runs they restart it.
 _resuming = _under_way(ProcedureName.START, ProcedureName.RESIZE, ProcedureName.SET_SLEEP, ProcedureName.SET_WAL_LEVEL)
 _RESUMED = service.c.paused & service.c.operation_id.in_(_resuming)
-# A set with a reason why it is down is restarted beside nodes that may run, whose room is in use already.
-_restarting = _under_way(ProcedureName.RESTART_REPLICAS)
+# A set with a reason why it is down is mended beside nodes that may run, whose room is in use already.
+_restarting = _under_way(ProcedureName.RESTART_REPLICAS, ProcedureName.REBUILD_REPLICAS)
 _RESTARTED = replica_set.c.operation_id.in_(_restarting) & replica_set.c.down_reason.is_(None)
-_REBUILT = replica_set.c.operation_id.in_(_under_way(ProcedureName.REBUILD_REPLICAS))
 
 # Statements that each request for a server sends are built once.
 _services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None) | _RESUMED)
@@ -41,7 +40,7 @@ _services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service
 _copies = sa.select(sa.func.count()).select_from(_restored.subquery())
 _starting = sa.select(_services.scalar_subquery(), _copies.scalar_subquery())
 _starting_sets = sa.select(replica_set.c.nodes).select_from(_OF_SETS)
-_ARE_STARTING = replica_set.c.ready_at.is_(None) | _RESUMED | _RESTORED | _RESTARTED | _REBUILT
+_ARE_STARTING = replica_set.c.ready_at.is_(None) | _RESUMED | _RESTORED | _RESTARTED
 _starting_sets = _starting_sets.where(_LIVE, _LIVE_SET, _ARE_STARTING)
 _size = (service.c.environment, service.c.memory_gbs)
 _by_size = sa.select(*_size, sa.func.count()).where(_RUNNING).group_by(*_size)
