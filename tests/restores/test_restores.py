@@ -1,13 +1,11 @@
 """Restores in place over the memory backend: what the service has then, and what is refused."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from ramet.backends.interface.values import Server
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
 from ramet.control.poolers import enable_pooler
@@ -23,7 +21,7 @@ from ramet.control.services import (
     update_password,
 )
 from ramet.control.sleep import set_sleep, submit_sleep
-from ramet.errors import Failed, Invalid, WrongState
+from ramet.errors import Invalid, WrongState
 from ramet.ids import new_id
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
@@ -40,7 +38,7 @@ from ramet.restores.verbs import RestoreRequest
 from ramet.store import services, snapshots
 from tests import procedure_laws as laws
 from tests.restores.restoring import fork_at, now, restore, seen
-from tests.worlds import Hurried, World
+from tests.worlds import World
 
 
 def test_the_service_has_the_data_of_a_time_at_its_own_endpoint(world: World, shop: Service) -> None:
@@ -324,60 +322,6 @@ def test_a_restore_that_failed_tells_whether_the_data_is_replaced(
     Worker(world.store, procedures).run_until_idle()
     found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
     assert (found.status, found.data_replaced) == (OperationStatus.FAILED, is_replaced)
-
-
-def test_the_wal_of_before_is_archived_when_nothing_is_undone_any_more_and_before_clients_are_let_in(
-    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = []
-
-    def end_timeline(server: Server, previous: Server) -> None:
-        volumes = [world.backend.volume(each.service_id) for each in (server, previous)]
-        found.append((server.service_id, [each.has_data for each in volumes], volumes[0].is_open))
-
-    monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
-    restore(world, shop, RestoreRequest(target_time=now(world)))
-    assert found == [(shop.id, [True, True], False)]
-
-
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_restore_that_fails_at_its_end_archives_the_wal_of_before_while_there_is_that_data(
-    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, keeps: bool
-) -> None:
-    attempts, found = itertools.count(1), []
-
-    def end_timeline(server: Server, previous: Server) -> None:
-        if next(attempts) < 3:
-            raise OSError("cannot be written")
-        found.append(world.backend.volume(previous.service_id).has_data)
-
-    monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
-    request = RestoreRequest(target_time=now(world), keeps=keeps)
-    begun = verbs.restore_service(world.plane, world.project.id, shop.id, request)
-    procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "open", after=False))
-    Worker(world.store, procedures).run_until_idle(horizon_seconds=10)
-    assert verbs.get_restore(world.plane, world.project.id, shop.id, begun.id).status is OperationStatus.FAILED
-    assert found == [True]
-    assert world.leftovers() == []
-
-
-@pytest.mark.parametrize(
-    "error", [Failed("CONTROL_FILE_DAMAGED", "The control file is damaged"), OSError("The disk is full")]
-)
-def test_what_is_left_of_a_restore_is_removed_though_the_wal_of_before_cannot_be_archived_for_good(
-    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
-) -> None:
-    def end_timeline(server: Server, previous: Server) -> None:
-        raise error
-
-    monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
-    request = RestoreRequest(target_time=now(world), keeps=False)
-    begun = verbs.restore_service(world.plane, world.project.id, shop.id, request)
-    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=20)
-    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
-    assert found.status is OperationStatus.FAILED
-    assert f"service {shop.id} before its restore is not archived: {error}" in caplog.text
-    assert world.leftovers() == []
 
 
 def test_a_backend_that_cannot_replace_data_says_so(world: World, shop: Service) -> None:

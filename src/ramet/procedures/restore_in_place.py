@@ -34,7 +34,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.values import Server
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Exhausted, Failed, Unavailable
 from ramet.model.archive import SETTING
 from ramet.model.environment import Environment
 from ramet.model.procedures import ProcedureName
@@ -44,6 +44,7 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.status import Status
 from ramet.model.warm_forks import with_pool
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
+from ramet.operations.words import in_words
 from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.replicas import stop_replicas, submit_restarts
 from ramet.procedures.servers import (
@@ -196,7 +197,7 @@ class RestoreInPlace(Steps):
 
     def open(self, work: Work[RestoreState]) -> Outcome:
         server = self.tools.server(work)
-        self.tools.backend.replacements.end_timeline(server, self._previous(work))
+        self._end_timeline(work)
         self.tools.backend.servers.start(server)
         if not self.tools.backend.servers.await_ready(server, PATIENCE_SECONDS).ready:
             return Wait(0, "starting")
@@ -204,6 +205,17 @@ class RestoreInPlace(Steps):
         took = (self.tools.clock() - (work.state.stopped_at or self.tools.clock())).total_seconds()
         state = replace(work.state, stopped_seconds=round(max(0.0, took), 3))
         return Next("clear", state, changes=lambda tx: self._opened(tx, work))
+
+    def _end_timeline(self, work: Work[RestoreState]) -> None:
+        """Archive what is left of the WAL of before. A full disk is tried again, as all that the storage refuses."""
+        try:
+            self.tools.backend.replacements.end_timeline(self.tools.server(work), self._previous(work))
+        except (Exhausted, OSError) as error:
+            raise Unavailable(
+                "WAL_NOT_ARCHIVED",
+                f"The last WAL of service {work.subject} before its restore cannot be archived: {in_words(error)}",
+                "Let the storage of its archive be writable and have free space.",
+            ) from error
 
     def clear(self, work: Work[RestoreState]) -> Outcome:
         self._clear(work)
@@ -289,12 +301,13 @@ class RestoreInPlace(Steps):
         """Remove what is left, after it is recorded where the WAL of a state before ends that does not return."""
         if work.state.is_open:
             try:
-                self.tools.backend.replacements.end_timeline(self.tools.server(work), self._previous(work))
-            except (Failed, OSError) as error:
-                if isinstance(error, OSError) and work.attempt < _MOST_ATTEMPTS:
+                self._end_timeline(work)
+            except (Failed, Unavailable) as error:
+                if isinstance(error, Unavailable) and work.attempt < _MOST_ATTEMPTS:
                     raise
                 # The data that the service has now is damaged, or its archive cannot be written for long.
-                _log.warning("the WAL of service %s before its restore is not archived: %s", work.subject, error)
+                cause = error.__cause__ or error
+                _log.warning("the WAL of service %s before its restore is not archived: %s", work.subject, cause)
         self._clear(work)
 
     def _clear(self, work: Work[RestoreState]) -> None:
