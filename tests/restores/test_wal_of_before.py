@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from ramet.backends.interface.values import Server
+from ramet.control.services import delete_service
 from ramet.errors import Exhausted, Failed
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
@@ -72,18 +73,37 @@ def test_a_restore_that_fails_at_its_end_archives_the_wal_of_before_while_there_
     assert world.leftovers() == []
 
 
-@pytest.mark.parametrize("error", [Failed("CONTROL_FILE_DAMAGED", "The control file is damaged"), FULL, READ_ONLY])
-def test_what_is_left_of_a_restore_is_removed_though_the_wal_of_before_cannot_be_archived_for_good(
-    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+def test_what_is_left_of_a_restore_is_removed_though_the_data_that_the_service_has_now_is_damaged(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def end_timeline(server: Server, previous: Server) -> None:
+        raise Failed("CONTROL_FILE_DAMAGED", "The control file is damaged")
+
+    monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
+    found = restore(world, shop, RestoreRequest(target_time=now(world), keeps=False))
+    assert found.status is OperationStatus.FAILED
+    assert f"service {shop.id} before its restore is not archived: The control file is damaged" in caplog.text
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize("error", [FULL, READ_ONLY])
+def test_the_wal_of_before_is_given_up_only_when_its_service_is_deleted(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """Where its end is not recorded, a fork of a time after what is archived would lack commits, and not say so."""
+    attempts, found = itertools.count(1), []
+
+    def end_timeline(server: Server, previous: Server) -> None:
+        if next(attempts) == 60:  # more than it has once the service is being deleted
+            found.append(verbs.get_restore(world.plane, world.project.id, shop.id, begun.id).status)
+            delete_service(world.plane, world.project.id, shop.id)
         raise error
 
     monkeypatch.setattr(world.backend.replacements, "end_timeline", end_timeline)
     request = RestoreRequest(target_time=now(world), keeps=False)
     begun = verbs.restore_service(world.plane, world.project.id, shop.id, request)
-    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=20)
-    found = verbs.get_restore(world.plane, world.project.id, shop.id, begun.id)
-    assert found.status is OperationStatus.FAILED
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=20, limit_seconds=60)
+    assert found == [OperationStatus.UNDOING]
+    assert "free space, or delete the service" in caplog.text
     assert f"service {shop.id} before its restore is not archived: {error}" in caplog.text
-    assert world.leftovers() == []
+    assert set(world.backend.volumes) == set()

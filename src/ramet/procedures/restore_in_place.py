@@ -73,7 +73,7 @@ from ramet.store import logins, services, snapshots
 RESET, REWIND = "reset", "rewind"  # verbs
 STATE_OF = "state_of"  # the setting with the id of the service whose state before a restore another one is
 _PAUSE_SECONDS = 0.05
-_MOST_ATTEMPTS = 36  # of an undo: with the pauses between them, about five minutes
+_MOST_ATTEMPTS = 36  # while the service is being deleted: with the pauses between them, about five minutes
 _UNPROTECT = "Remove its protection with 'ramet service unprotect' or setProtection, then restore it again."
 _NO_PORT = "Delete a service and try again, or do not keep the state before."
 _SMALLEST = {"environment": Environment.DEV, "size": Size(), "port": 0, "pooler_port": None}
@@ -214,7 +214,7 @@ class RestoreInPlace(Steps):
             raise Unavailable(
                 "WAL_NOT_ARCHIVED",
                 f"The last WAL of service {work.subject} before its restore cannot be archived: {in_words(error)}",
-                "Let the storage of its archive be writable and have free space.",
+                "Let the storage of its archive be writable and have free space, or delete the service.",
             ) from error
 
     def clear(self, work: Work[RestoreState]) -> Outcome:
@@ -303,9 +303,10 @@ class RestoreInPlace(Steps):
             try:
                 self._end_timeline(work)
             except (Failed, Unavailable) as error:
-                if isinstance(error, Unavailable) and work.attempt < _MOST_ATTEMPTS:
-                    raise
-                # The data that the service has now is damaged, or its archive cannot be written for long.
+                is_given_up = work.attempt >= _MOST_ATTEMPTS and not is_claimed(self.tools, work)
+                if isinstance(error, Unavailable) and not is_given_up:
+                    raise  # without a record of the end, a fork would lack the last commits, and nothing would say so
+                # The data that the service has now is damaged, or it is being deleted.
                 cause = error.__cause__ or error
                 _log.warning("the WAL of service %s before its restore is not archived: %s", work.subject, cause)
         self._clear(work)
