@@ -1,6 +1,7 @@
 """Times before a restore in place whose server could not be stopped cleanly: nothing is missing, or that is said."""
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -137,14 +138,17 @@ def test_a_segment_that_cannot_be_read_keeps_no_other_one_from_the_archive(
     for name in names:
         (archive / name).unlink()
     driver = type(backend.replacements.driver)
-    clone_file = driver.clone_file
+    clone_file, number = driver.clone_file, errno.EMFILE
 
     def failing(self: Driver, source: Path, target: Path) -> None:
         if source.name == names[1]:
-            raise OSError(errno.EIO, "Input/output error")
+            raise OSError(number, os.strerror(number))
         clone_file(self, source, target)
 
     monkeypatch.setattr(driver, "clone_file", failing)
+    with pytest.raises(OSError, match="Too many open files"):  # it says nothing about the segment
+        backend.replacements.end_timeline(parent, previous)
+    number = errno.EIO
     backend.replacements.end_timeline(parent, previous)
     assert [name for name in names if (archive / name).exists()] == [names[0], names[2]]
     assert f"segment {names[1]} of service {parent.service_id} before its restore is not archived" in caplog.text

@@ -4,6 +4,7 @@ A server that was killed has not archived its last segment; if it cannot be star
 archive records the last segment of the timeline, so that no recovery takes the end of what is archived for the end.
 """
 
+import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,10 +100,12 @@ def _archive(driver: Driver, path: Path, target: Path, segment: Segment, system_
 
 @contextmanager
 def _warned(what: str, after: ServicePaths) -> Iterator[None]:
-    """Go on where a part of the WAL cannot be archived: the record says what is missing."""
+    """Go on where the disk cannot read or write a part of the WAL: the record says what is missing."""
     try:
         yield
     except OSError as error:
+        if error.errno != errno.EIO:
+            raise
         _log.warning("%s of service %s before its restore is not archived: %s", what, after.service_id, error)
 
 
