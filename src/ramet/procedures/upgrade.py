@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
 from ramet.backends.interface.values import Server, Source
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
@@ -225,6 +225,8 @@ class Upgrade(Steps):
         try:
             if roles:
                 self.tools.backend.logins.drop(server, roles)
+        except Unseen:
+            raise
         except Unavailable as error:
             _log.warning("the logins of service %s before its upgrade stay in its data: %s", work.subject, error)
 

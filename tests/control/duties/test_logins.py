@@ -1,5 +1,6 @@
 """Logins of a service whose data is replaced: they end where their roles are, in the state before."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from ramet.backends.memory.logins import MemoryLogins
 from ramet.control.duties.logins import EndedLogins
 from ramet.control.logins import create_login, list_logins
 from ramet.control.services import get_service, start_service
-from ramet.errors import Failed, Unauthorized, Unavailable
+from ramet.errors import Failed, Unauthorized, Unavailable, Unseen
 from ramet.model.login import Login
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -89,6 +90,29 @@ def test_an_upgraded_service_has_no_logins_of_before(
     assert set(world.backend.volumes[shop.id].logins) == (set() if is_possible else {made.role})
     assert ("stay in its data: The role was not dropped yet" in caplog.text) is not is_possible
     assert [one.role for one in list_logins(world.plane, world.project.id, previous_id)] == [made.role]
+
+
+def test_roles_of_logins_are_dropped_from_an_upgraded_service_that_could_not_be_asked_at_first(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, drop = _log_in(world, shop), MemoryLogins.drop
+    faults = [Unseen("CANNOT_LOOK", "The server cannot be checked now: Too many open files")]
+
+    def complete(server: Server, _from_major: int) -> list[str]:
+        world.backend.volume(server.service_id).logins[made.role] = False  # as pg_upgrade carries it over
+        return []
+
+    def unseen_once(self: MemoryLogins, server: Server, roles: Sequence[str]) -> None:
+        if faults:
+            raise faults.pop()
+        drop(self, server, roles)
+
+    monkeypatch.setattr(world.backend.upgrades, "complete", complete)
+    monkeypatch.setattr(MemoryLogins, "drop", unseen_once)
+    upgrade_service(world.plane, world.project.id, shop.id, UpgradeRequest(19))
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=5)
+    assert (faults, world.backend.volumes[shop.id].logins) == ([], {})
+    assert status_of(get_service(world.plane, world.project.id, shop.id)) is Status.READY
 
 
 def test_logins_are_forgotten_with_a_state_before_that_is_not_kept(world: World, shop: Service) -> None:
