@@ -185,7 +185,7 @@ def test_a_session_of_a_role_ends_when_it_comes_to_reach_the_host(
     assert not has_ended()
     shared.run(change)
     eventually(has_ended, "its session has ended")
-    assert is_refused(follower, "ordinary")
+    eventually(lambda: is_refused(follower, "ordinary"), "it is refused")
 
 
 def test_what_needs_to_write_is_refused(client: Client, follower: Service) -> None:

@@ -44,7 +44,6 @@ from ramet.model.upstream import Following
 _FETCHED, _COPIED, _BEFORE = "fetched", "copied", "data.before"
 _MOST_AT_ONCE = 64
 _SESSIONS_SECONDS = 10.0
-_ADMITS = "scram-sha-256"
 # A service that comes from Kubernetes has the platform's role, too, which rules of its own keep out.
 _SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 AND rolname <> %s ORDER BY 1"
 _END_SESSIONS = """
@@ -259,12 +258,15 @@ class LocalFollowers:
             return
         with connections.connect(paths) as connection:
             names = tuple(name for (name,) in connection.execute(_SUPERUSERS, (connections.PLATFORM_ROLE,)).fetchall())
-            if names != known.superusers:
-                foreign.write(paths, foreign.Foreign(known.superuser, known.database, names))
-                if _ADMITS in paths.hba_file.read_text():
-                    self.instances.config.write(server, Phase.OPEN)
-                    postgres.reload(paths)
-            connection.execute(_END_SESSIONS, (connections.PLATFORM_ROLE, list(HOST_ROLES)))
+            parameters = (connections.PLATFORM_ROLE, list(HOST_ROLES))
+            connection.execute(_END_SESSIONS, parameters)  # also where the files below cannot be written
+            found = foreign.Foreign(known.superuser, known.database, names)
+            is_other = self.instances.config.keep_out(server, foreign.names_of(found))
+            if is_other or found != known:
+                postgres.reload(paths)
+                connection.execute(_END_SESSIONS, parameters)
+            if found != known:
+                foreign.write(paths, found)  # last: what comes before is done again until it is recorded
             is_paused = value(connection, "SELECT pg_get_wal_replay_pause_state()") == "paused"
         if is_paused and self._needs_larger_settings(server, paths):
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's

@@ -1,7 +1,7 @@
 """The configuration files of a server: writing them, by what its installation and its directories have."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +88,16 @@ class ConfigFiles:
         for path, text in self._configuration(server, paths, phase):
             files.update(path, text)
 
+    def keep_out(self, server: Server, superusers: Sequence[str]) -> bool:
+        """Write who may connect if a server is open, and its source has these superusers; tell whether that changes."""
+        paths = self.layout.service(server.service_id)
+        wanted = _hba(paths, replace(self.features(server), superusers=superusers), Phase.OPEN)
+        in_force = files.read(paths.hba_file)
+        is_other = access.admits_clients(in_force) and in_force != wanted
+        if is_other:
+            files.write(paths.hba_file, wanted)
+        return is_other
+
     def why_unreadable(self, server: Server) -> str | None:
         """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
         paths = self.layout.service(server.service_id)
@@ -125,12 +135,11 @@ class ConfigFiles:
         )
         users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         config = configuration.postgresql_conf(server, paths, features, phase)
-        hba = access.pg_hba_conf(features, phase)
         if copies.is_admitted(paths):
-            config, hba = copies.keeping_wal(config, self.slot_wal_mbs), copies.admitting(hba, features.has_tls)
+            config = copies.keeping_wal(config, self.slot_wal_mbs)
         return (
             (paths.config_file, config),
-            (paths.hba_file, hba),
+            (paths.hba_file, _hba(paths, features, phase)),
             (paths.ident_file, access.pg_ident_conf(users, phase, superusers)),
         )
 
@@ -151,6 +160,11 @@ class ConfigFiles:
             if control is not None and not control.is_clean:
                 return int(most)
         return _count_origins(paths)
+
+
+def _hba(paths: ServicePaths, features: Features, phase: Phase) -> str:
+    hba = access.pg_hba_conf(features, phase)
+    return copies.admitting(hba, features.has_tls) if copies.is_admitted(paths) else hba
 
 
 def _count_databases(paths: ServicePaths) -> int:

@@ -1,0 +1,109 @@
+"""Who may log in to a standby after its source has got another superuser."""
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from harness.ports import free_port
+from harness.waiting import eventually
+from ramet.backends.interface.values import Server
+from ramet.backends.local.followers import lag
+from ramet.backends.local.followers.followers import LocalFollowers
+from ramet.backends.local.host import files
+from ramet.backends.local.process import postgres
+from ramet.backends.local.server.configuration import Phase
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, foreign
+from tests.backends.kubernetes.servers import UPSTREAM
+from tests.backends.local.hosts import boot, connect, new_server
+
+_ROLES = ("CREATE ROLE x SUPERUSER LOGIN PASSWORD 'x'", "CREATE ROLE member LOGIN PASSWORD 'x' IN ROLE x")
+
+
+@pytest.fixture
+def standby(instances: Instances) -> Iterator[Server]:
+    """An open standby with a superuser that was not seen yet."""
+    server = new_server(instances)
+    paths = instances.paths(server.service_id)
+    boot(instances, server)
+    with connections.connect(paths) as connection:
+        for statement in _ROLES:
+            connection.execute(statement.encode())
+    instances.stop(server, 30)
+    signal = paths.data / "standby.signal"
+    signal.touch()
+    instances.account.own(signal)
+    foreign.write(paths, foreign.Foreign("ramet", "postgres"))
+    upstream = msgspec.structs.replace(
+        UPSTREAM, host="localhost", port=free_port(), sslmode="disable", root_certificate=None
+    )
+    server = replace(server, upstream=upstream)
+    instances.start(server, Phase.OPEN)
+    eventually(lambda: instances.await_ready(server, 0.5).ready)
+    yield server
+    instances.remove(server.service_id, 10)
+
+
+def _log_in(server: Server, user: str) -> psycopg.Connection[Any]:
+    return connect(server, "x", user=user, dbname="postgres", sslmode="prefer")
+
+
+def _is_refused(server: Server, user: str) -> bool:
+    try:
+        _log_in(server, user).close()
+    except psycopg.OperationalError as error:
+        return "pg_hba.conf rejects" in str(error)
+    return False
+
+
+def _has_ended(session: psycopg.Connection[Any]) -> bool:
+    try:
+        session.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("fault", ["write", "reload"])
+def test_a_superuser_is_kept_out_also_after_an_attempt_that_failed(
+    instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(lag, "observe", lambda *_: None)
+    write, session = files.write, _log_in(standby, "x")
+
+    def write_others(path: Path, *wanted: Any, **options: Any) -> None:
+        if path.name == "pg_hba.conf":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, *wanted, **options)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        if fault == "write":
+            patched.setattr(files, "write", write_others)
+        else:
+            patched.setattr(postgres, "reload", fail)
+        with pytest.raises(OSError, match=r"No space|Input/output"):
+            followers.observe(standby)
+    eventually(lambda: _has_ended(session), "its session has ended")
+    assert not _is_refused(standby, "x")
+    followers.observe(standby)
+    for user in ("x", "member"):
+        eventually(lambda user=user: _is_refused(standby, user), f"{user} is refused")  # type: ignore[misc]
+
+
+def test_a_superuser_is_kept_out_that_only_the_note_of_an_earlier_release_has(
+    instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign.write(instances.paths(standby.service_id), foreign.Foreign("ramet", "postgres", ("x",)))
+    monkeypatch.setattr(lag, "observe", lambda *_: None)
+    LocalFollowers(instances, None, None).observe(standby)  # type: ignore[arg-type]
+    eventually(lambda: _is_refused(standby, "x"), "it is refused")
