@@ -18,7 +18,7 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     may use physical replication, whatever the attributes of its role; logical replication connects to a database, as
     other clients do. In a copy that was not taken over yet neither the source's superusers may connect, nor the members
     of them and of roles that give access to the host: of such a role + matches those alone, not each superuser, and of
-    a missing one nobody (PostgreSQL 18 docs, 20.1).
+    a missing one nobody (PostgreSQL 18 docs, 20.1). The source may have a superuser with the platform's name, too.
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -29,7 +29,8 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     if features.superusers:
         names = [_quoted_name(name) for name in features.superusers]
         own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
-        rules = [own, *_rejecting(names), *rules, *_rejecting(f"+{role}" for role in (*names, *HOST_ROLES))]
+        groups = (*names, PLATFORM_ROLE, *HOST_ROLES)
+        rules = [own, *_rejecting(names), *rules, *_rejecting(f"+{role}" for role in groups)]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
     if phase is Phase.LOADING:
