@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -11,9 +12,10 @@ import msgspec
 import pytest
 
 from ramet.app import Runtime
-from ramet.cli.host import running
+from ramet.cli.host import bootstrap_credentials, running
 from ramet.cli.host.bootstrap_credentials import ensure_credentials, ensure_user_credentials
 from ramet.cli.user_files.credentials import Credentials, config_path, read_credentials, write_credentials
+from ramet.cli.user_files.files import changing
 from ramet.control.plane import utc_now
 from ramet.control.projects import Projects
 from ramet.model.passwords import Secret
@@ -182,6 +184,27 @@ def test_two_ramets_started_in_turns_keep_their_keys(
     assert stat.S_IMODE(aside.stat().st_mode) == 0o600
     assert str(aside) in caplog.text
     assert {path.name for path in aside.parent.glob("*.json")} == {"credentials.json", aside.name}
+
+
+def test_a_key_that_another_first_start_has_made_since_is_kept(
+    projects: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_credentials(config_path(), Credentials("http://elsewhere", "p", "k", "s"))
+    made = []
+
+    @contextmanager
+    def changing_later(path: Path) -> Iterator[None]:
+        monkeypatch.setattr(bootstrap_credentials, "changing", changing)
+        ensure_user_credentials(projects, URL, None)
+        made.append(_read(path))
+        with changing(path):
+            yield
+
+    monkeypatch.setattr(bootstrap_credentials, "changing", changing_later)
+    ensure_user_credentials(projects, URL, None)
+    assert [_read(config_path())] == made
+    assert len(projects.list_keys(made[0].project_id)) == 1
+    assert not config_path().with_name(f"credentials-{made[0].public_key}.json").exists()
 
 
 def test_a_key_with_any_name_is_put_aside(projects: Projects) -> None:

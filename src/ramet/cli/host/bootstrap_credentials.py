@@ -50,7 +50,9 @@ def ensure_user_credentials(projects: Projects, base_url: str, given: Credential
             ensure_credentials(projects, base_url, path, ca)
         elif given is None:
             with changing(path):  # where it cannot be written, no key is made that nobody would have
-                _exchange(projects, path, kept)
+                kept = _read(path)  # another start may have written it since
+                if kept is None or not _are_valid(projects, kept):
+                    _exchange(projects, path, kept)
                 ensure_credentials(projects, base_url, path, ca)
         elif not path.exists():
             write_credentials(path, given)
