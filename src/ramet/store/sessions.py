@@ -31,9 +31,11 @@ def list_sessions(tx: sa.Connection, now: datetime) -> list[sa.Row[tuple[str, st
     return list(tx.execute(query.where(_lasts(now)).order_by(session.c.digest)))
 
 
-def end_by(tx: sa.Connection, public_key: str, at: datetime) -> None:
-    """Let the sessions of a key end at a time at the latest."""
+def end_by(tx: sa.Connection, public_key: str, at: datetime, *, until: datetime | None = None) -> None:
+    """Let the sessions of a key end at a time at the latest; only those that end by `until`, if that is given."""
     mine = (session.c.public_key == public_key) & (session.c.expires_at > at)
+    if until is not None:
+        mine &= session.c.expires_at <= until
     tx.execute(session.update().where(mine).values(expires_at=at))
 
 
