@@ -271,3 +271,22 @@ def test_the_report_has_also_what_interrupted_calls_have_changed(
     assert adopted["event_triggers_disabled"] == ["shop: first", 'shop: tr"ap']
     assert adopted["functions_revoked"] == ["shop: lo_export(oid,text)"]
     assert (adopted["not_reassigned"], adopted["database"]) == ([], "shop")
+
+
+def test_a_prepared_transaction_that_locks_an_extension_is_noted_before_it_is_rolled_back(
+    instances: Instances, copy: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(instances.paths(copy.service_id), "shop", "x", "reads", "SELECT FROM pg_stat_statements LIMIT 1")
+    note = foreign.note
+
+    def fail(paths: ServicePaths, changes: dict[str, Any]) -> None:
+        if "shop: reads" in changes.get("prepared_transactions_rolled_back", []):
+            raise RuntimeError("interrupted")
+        note(paths, changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(foreign, "note", fail)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            secure(instances, copy, "shop")
+    report = instances.secure(copy, is_new=False, neutralize=False)
+    assert report["adopted"]["prepared_transactions_rolled_back"] == ["shop: reads"]

@@ -165,7 +165,7 @@ def _unlocked(paths: ServicePaths, act: Callable[[], _Result]) -> _Result:
 def _take_from_superusers(paths: ServicePaths) -> None:
     """Take from tenants what works with a superuser's rights, in each database.
 
-    This rolls prepared transactions back that lock what it needs. What was taken is noted before it is committed.
+    This rolls prepared transactions back that lock what it needs. All is noted before it is committed.
     """
     with operator_roles.connect(paths) as connection:
         known = connections.databases(connection, with_templates=True)
@@ -175,7 +175,9 @@ def _take_from_superusers(paths: ServicePaths) -> None:
             foreign.note(paths, {title: [raw_names.shown(f"{database.name}: {name}") for name in names]})
 
         with earlier_guards.entered(paths, database) as connection:
-            note(_ENDED, prepared_transactions.roll_back_locking_extensions(connection))
+            locking = prepared_transactions.locking_extensions(connection)
+            note(_ENDED, locking)
+            prepared_transactions.roll_back_here(connection, locking)
             with connection.transaction():
                 taken = former_superusers.take(connection)
                 note("event_triggers_disabled", taken.event_triggers)

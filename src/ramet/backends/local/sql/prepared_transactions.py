@@ -5,7 +5,7 @@ the rows that `roles.rotate` changes, and if they were committed later, password
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -75,15 +75,18 @@ def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
     return [Prepared(oid, name, changes_shared=True) for oid, name in found]
 
 
-def roll_back_locking_extensions(connection: Connection) -> list[str]:
-    """Roll back those that have even read relations of extensions of superusers in this database; return their names.
+def locking_extensions(connection: Connection) -> list[str]:
+    """Return the names of those that have even read relations of extensions of superusers in this database.
 
     The platform's own superuser, the first one, is none of these.
     """
-    found = [str(name) for (name,) in connection.execute(_LOCKING_EXTENSIONS).fetchall()]
-    for name in found:
+    return [str(name) for (name,) in connection.execute(_LOCKING_EXTENSIONS).fetchall()]
+
+
+def roll_back_here(connection: Connection, names: Iterable[str]) -> None:
+    """Roll back prepared transactions of the database of a session."""
+    for name in names:
         connections.run(connection, "ROLLBACK PREPARED {name}", name=name)
-    return found
 
 
 def roll_back(
@@ -110,9 +113,7 @@ def _roll_back_in(
     """Roll back the transactions of one database; False if it is closed, and cannot be opened now."""
     try:
         with _inside(paths, connection, database) as session:
-            for each in wanted:
-                if each.database_oid == database.oid:
-                    connections.run(session, "ROLLBACK PREPARED {name}", name=each.name)
+            roll_back_here(session, (each.name for each in wanted if each.database_oid == database.oid))
     except psycopg.errors.LockNotAvailable:
         if database.is_open:
             raise
