@@ -1,5 +1,6 @@
 """Archived segments are what was archived, or are found and named."""
 
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -82,6 +83,36 @@ def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
     path.write_bytes(whole)
     digests.verify(paths, "", LONG)
     assert digests.faults(paths) == {}
+
+
+def _fail_to_read(victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = digests.digest_of
+
+    def digest_of(path: Path) -> str:
+        if path == victim:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return read(path)
+
+    monkeypatch.setattr(digests, "digest_of", digest_of)
+
+
+def test_a_segment_that_the_disk_cannot_read_keeps_no_other_from_its_checksum(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = paths.archive / Segment(1, 4).name
+    _fail_to_read(victim, monkeypatch)
+    assert digests.record(paths, LONG) == 2
+    assert victim.name not in digests.digests(paths)
+
+
+def test_a_segment_that_the_disk_can_no_longer_read_is_damaged(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = paths.archive / Segment(1, 4).name
+    digests.record(paths, LONG)
+    _fail_to_read(victim, monkeypatch)
+    assert digests.verify(paths, "", LONG) is None
+    assert digests.faults(paths) == {victim.name: digests.UNREADABLE}
 
 
 def test_checksums_are_dropped_up_to_an_lsn_on_a_timeline_and_those_before_it(paths: ServicePaths) -> None:

@@ -4,6 +4,7 @@ They are stored in the service's directory, not in the archive. PostgreSQL verif
 finds an altered segment before a fork needs it, and alterations that the checksums of records do not cover.
 """
 
+import errno
 import hashlib
 import json
 import time
@@ -19,6 +20,7 @@ _NOTES = "archive.digests"
 _FAULTS = "archive.faults"
 _DIGEST_BYTES = 32
 ALTERED = "was altered after it was archived"
+UNREADABLE = "cannot be read"
 
 
 def digests(paths: ServicePaths) -> dict[str, str]:
@@ -39,6 +41,7 @@ def recorded_files(paths: ServicePaths) -> dict[Path, str]:
 def record(paths: ServicePaths, seconds: float) -> int:
     """Record the checksums of new segments, for about `seconds`; return the number of new ones. May run twice.
 
+    A segment that the disk cannot read has none, and does not keep those behind it from having theirs.
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
     comes back altered.
     """
@@ -46,11 +49,13 @@ def record(paths: ServicePaths, seconds: float) -> int:
     there = [segment.name for segment in segments_in(paths.archive)] if paths.archive.is_dir() else []
     deadline = time.monotonic() + seconds
     added = 0
-    for name in there:
+    for name in reversed(there):  # a disk may take long to fail for one that is tried again at each call
         if name not in kept and time.monotonic() < deadline:
             try:
                 kept[name] = digest_of(paths.archive / name)
-            except FileNotFoundError:  # it has just been removed
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.EIO):  # it may just have been removed
+                    raise
                 continue
             added += 1
     if added:
@@ -96,8 +101,8 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
     deadline = time.monotonic() + seconds
     reached: str | None = None
     for name in sorted(name for name in noted if name > after):
-        if not is_intact(paths.archive / name, noted[name]):
-            found[name] = ALTERED
+        if fault := checksum_fault(paths.archive / name, noted[name]):
+            found[name] = fault
         if time.monotonic() > deadline:
             reached = name
             break
@@ -123,12 +128,16 @@ def check(paths: ServicePaths) -> None:
         )
 
 
-def is_intact(path: Path, noted: str | None) -> bool:
-    """Tell whether a segment has its recorded checksum; True without a record, or when the segment is missing."""
+def checksum_fault(path: Path, noted: str | None) -> str | None:
+    """Return what is wrong with a segment by its recorded checksum; None without a record, or when it is missing."""
     try:
-        return noted is None or digest_of(path) == noted
+        return None if noted is None or digest_of(path) == noted else ALTERED
     except FileNotFoundError:
-        return True
+        return None
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return UNREADABLE
 
 
 def digest_of(path: Path) -> str:

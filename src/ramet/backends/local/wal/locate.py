@@ -15,7 +15,7 @@ from types import MappingProxyType
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.wal.digests import ALTERED, is_intact
+from ramet.backends.local.wal.digests import UNREADABLE, checksum_fault
 from ramet.backends.local.wal.segment import PAGE_BYTES, Segment, fault_of, history_name, segments_in
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
@@ -136,7 +136,10 @@ class WalSource:
     def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
         """Return what is wrong with the file of a segment; None when nothing is, or there is no file."""
         path, segment = self.find(segment), self._newest(segment)
-        return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
+        try:
+            return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
+        except OSError as error:
+            return _unreadable(error)
 
     def last_written(self, first: Segment) -> Segment:
         """Return the last segment that the server has begun to write, from `first` on.
@@ -157,8 +160,7 @@ class WalSource:
         try:
             return fault_of(path, segment, self._system_identifier, segment.start + PAGE_BYTES) is None
         except OSError as error:
-            if error.errno != errno.EIO:
-                raise
+            _unreadable(error)
             return True
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
@@ -200,11 +202,19 @@ class WalSource:
         try:
             self._driver.clone_file(source, target)
             fault = fault_of(source, segment, self._system_identifier, until)
-            if fault is None and not is_intact(source, self._recorded.get(source)):
-                fault = ALTERED
+            fault = fault or checksum_fault(source, self._recorded.get(source))
         except FileNotFoundError:
             target.unlink(missing_ok=True)
             return None
+        except OSError as error:
+            fault = _unreadable(error)
         if fault is not None:
-            target.unlink()
+            target.unlink(missing_ok=True)
         return fault
+
+
+def _unreadable(error: OSError) -> str:
+    """Return the fault of a segment that the disk cannot read; raise any other error again."""
+    if error.errno != errno.EIO:
+        raise error
+    return UNREADABLE
