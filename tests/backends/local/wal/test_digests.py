@@ -1,6 +1,7 @@
 """Archived segments are what was archived, or are found and named."""
 
 import errno
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
@@ -113,6 +115,46 @@ def test_a_segment_that_the_disk_can_no_longer_read_is_damaged(
     _fail_to_read(victim, monkeypatch)
     assert digests.verify(paths, "", LONG) is None
     assert digests.faults(paths) == {victim.name: digests.UNREADABLE}
+
+
+@pytest.mark.parametrize("kept_bytes", [-2, -40])
+def test_a_record_that_a_power_cut_tore_condemns_no_sound_segment(paths: ServicePaths, kept_bytes: int) -> None:
+    digests.record(paths, LONG)
+    file = paths.root / "archive.digests"
+    file.write_bytes(file.read_bytes()[:kept_bytes])
+    assert digests.record(paths, LONG) == 1
+    assert digests.verify(paths, "", LONG) is None
+    assert digests.faults(paths) == {}
+    assert len(digests.digests(paths)) == 3
+
+
+def test_checksums_are_on_disk_when_they_are_recorded_and_flushed_only_when_new(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr(files, "flush", flushed.append)
+    for _ in range(2):
+        digests.record(paths, LONG)
+    digests.discard(paths, 1, "0/3000000")
+    assert flushed == [paths.root]
+
+
+def test_checksums_that_a_snapshot_drops_during_a_record_do_not_come_back(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests.record(paths, LONG)
+    write_segment(paths.archive, Segment(1, 6))
+    read, dropping = digests.digest_of, threading.Thread(target=digests.discard, args=(paths, 1, "0/5000000"))
+
+    def digest_of(path: Path) -> str:
+        dropping.start()
+        dropping.join(0.2)
+        return read(path)
+
+    monkeypatch.setattr(digests, "digest_of", digest_of)
+    assert digests.record(paths, LONG) == 1
+    dropping.join(LONG)
+    assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (5, 6)]
 
 
 def test_checksums_are_dropped_up_to_an_lsn_on_a_timeline_and_those_before_it(paths: ServicePaths) -> None:

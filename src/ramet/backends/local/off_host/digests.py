@@ -8,7 +8,6 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.wal.digests import parsed
 
 _FILE = "off_host_digests"
-_DIGITS = 64
 
 
 def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
@@ -20,7 +19,7 @@ def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
 def sent_digests(paths: ServicePaths) -> dict[str, str]:
     """Return the digests by the name of the file, without those that were cut off."""
     known = parsed(files.read(paths.root / _FILE))
-    return {name: digest for name, digest in known.items() if is_wal_file(name) and len(digest) == _DIGITS}
+    return {name: digest for name, digest in known.items() if is_wal_file(name)}
 
 
 def forget_digests(paths: ServicePaths, names: Set[str]) -> None:

@@ -7,8 +7,11 @@ finds an altered segment before a fork needs it, and alterations that the checks
 import errno
 import hashlib
 import json
+import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ramet.backends.local.host import files
@@ -19,6 +22,7 @@ from ramet.errors import Failed
 _NOTES = "archive.digests"
 _FAULTS = "archive.faults"
 _DIGEST_BYTES = 32
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 ALTERED = "was altered after it was archived"
 UNREADABLE = "cannot be read"
 
@@ -30,7 +34,8 @@ def digests(paths: ServicePaths) -> dict[str, str]:
 
 def parsed(lines: str) -> dict[str, str]:
     """Return checksums by the name of the file; a line that was cut off is left out."""
-    return dict(parts for line in lines.splitlines() if len(parts := line.split()) == 2)
+    found = (line.split() for line in lines.splitlines())
+    return {parts[0]: parts[1] for parts in found if len(parts) == 2 and _DIGEST.fullmatch(parts[1])}
 
 
 def recorded_files(paths: ServicePaths) -> dict[Path, str]:
@@ -45,21 +50,26 @@ def record(paths: ServicePaths, seconds: float) -> int:
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
     comes back altered.
     """
-    kept = digests(paths)
-    there = [segment.name for segment in segments_in(paths.archive)] if paths.archive.is_dir() else []
-    deadline = time.monotonic() + seconds
-    added = 0
-    for name in reversed(there):  # a disk may take long to fail for one that is tried again at each call
-        if name not in kept and time.monotonic() < deadline:
+    if not paths.archive.is_dir():
+        return 0
+    with _locked(paths):
+        kept = digests(paths)
+        added = _new_digests(paths.archive, kept.keys(), time.monotonic() + seconds)
+        if added:
+            _write_notes(paths, kept | added)
+        return len(added)
+
+
+def _new_digests(archive: Path, known: Set[str], deadline: float) -> dict[str, str]:
+    added = {}
+    # The newest first: a disk may take long to fail for a segment that it cannot read, at each call.
+    for name in (segment.name for segment in reversed(segments_in(archive))):
+        if name not in known and time.monotonic() < deadline:
             try:
-                kept[name] = digest_of(paths.archive / name)
+                added[name] = digest_of(archive / name)
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.EIO):  # it may just have been removed
                     raise
-                continue
-            added += 1
-    if added:
-        _write_notes(paths, kept)
     return added
 
 
@@ -81,14 +91,23 @@ def discard_after(paths: ServicePaths, timeline: int) -> None:
 
 
 def _drop(paths: ServicePaths, is_dropped: Callable[[str], bool]) -> None:
-    noted = digests(paths)
-    kept = {name: digest for name, digest in noted.items() if not is_dropped(name)}
-    if len(kept) < len(noted):
-        _write_notes(paths, kept)
+    if not paths.root.is_dir():
+        return
+    with _locked(paths):
+        noted = digests(paths)
+        kept = {name: digest for name, digest in noted.items() if not is_dropped(name)}
+        if len(kept) < len(noted):
+            _write_notes(paths, kept)
+
+
+def _locked(paths: ServicePaths) -> AbstractContextManager[None]:
+    """Prevent others from replacing the checksums, or a snapshot and maintenance undo what the other one wrote."""
+    return files.locked(paths.root, flags=os.O_DIRECTORY)
 
 
 def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
-    files.write(paths.root / _NOTES, "".join(f"{name} {digest}\n" for name, digest in sorted(notes.items())))
+    lines = "".join(f"{name} {digest}\n" for name, digest in sorted(notes.items()))
+    files.write(paths.root / _NOTES, lines, durable=True)
 
 
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
@@ -106,7 +125,7 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
         if time.monotonic() > deadline:
             reached = name
             break
-    files.write(paths.root / _FAULTS, json.dumps(found))
+    files.write(paths.root / _FAULTS, json.dumps(found), durable=True)
     return reached
 
 
