@@ -56,14 +56,51 @@ def test_files_beyond_the_bounds_go_oldest_first_and_the_current_one_stays(paths
 
 @pytest.mark.parametrize("kind", ["json", "log"])
 def test_old_files_go_but_for_the_current_one(paths: ServicePaths, kind: str) -> None:
-    for number, age in (
-        (1, log_files.KEPT_SECONDS + 1),
-        (2, log_files.KEPT_SECONDS - 1),
-        (3, log_files.KEPT_SECONDS + 1),
-    ):
-        _write(paths, f"server-{number}.{kind}", "x", age=int(age))
+    for number, age in ((1, log_files.KEPT_SECONDS + 3), (2, log_files.KEPT_SECONDS + 2)):
+        _write(paths, f"server-{number}.{kind}", "x", age=age)
+    log_files.prune(paths, 1000)
+    assert [file.name for file in paths.log.iterdir()] == [f"server-2.{kind}"]
+    _write(paths, f"server-3.{kind}", "x", age=log_files.KEPT_SECONDS - 1)
+    log_files.prune(paths, 1000)
+    assert [file.name for file in paths.log.iterdir()] == [f"server-3.{kind}"]
+
+
+@pytest.mark.parametrize("kind", ["json", "log"])
+def test_files_of_before_the_clock_was_set_back_are_the_oldest(paths: ServicePaths, kind: str) -> None:
+    for number, age in ((2099, -70), (2098, -90), (1970, 5)):
+        _write(paths, f"server-{number}.{kind}", "x", age=age)
+        os.truncate(paths.log / f"server-{number}.{kind}", log_files.KEPT_BYTES // 2 + 1)
+        os.utime(paths.log / f"server-{number}.{kind}", (1000 - age, 1000 - age))
+    log_files.prune(paths, 1000)
+    assert [file.name for file in paths.log.iterdir()] == [f"server-1970.{kind}"]
+
+
+@pytest.mark.parametrize("kind", ["json", "log"])
+def test_the_file_that_the_server_writes_to_stays(paths: ServicePaths, kind: str) -> None:
+    paths.data.mkdir()
+    (paths.data / "current_logfiles").write_text(f"jsonlog {paths.log}/server-2.json\n")
+    for number in (1, 2, 3):
+        _write(paths, f"server-{number}.{kind}", "x", age=log_files.KEPT_SECONDS + 9 - number)
     log_files.prune(paths, 1000)
     assert sorted(file.name for file in paths.log.iterdir()) == [f"server-2.{kind}", f"server-3.{kind}"]
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["failed", "killed"])
+def test_a_start_is_judged_by_its_log_also_after_the_clock_was_set_back(paths: ServicePaths, fails: bool) -> None:
+    severity = {True: "FATAL", False: "LOG"}
+    ahead_seconds = time.time() + 86400
+    for name, is_fatal in (("server-20990102T000000.json", not fails), ("server-20990101T000000.json", not fails)):
+        _end(paths.log / name, severity[is_fatal])
+        os.utime(paths.log / name, (ahead_seconds, ahead_seconds))
+    started_ns = (paths.log / name).stat().st_ctime_ns
+    _end(paths.log / "server-20260101T000000.json", severity[fails])
+    assert log_files.failed_to_start(paths, started_ns) is fails
+    assert log_files.last_lines(paths) == f"{severity[fails]}:  server-20260101T000000.json"
+
+
+def _end(file: Path, severity: str) -> None:
+    entry = {"error_severity": severity, "message": file.name, "backend_type": "postmaster"}
+    file.write_text(json.dumps(entry) + "\n")
 
 
 def test_a_missing_archive_or_checksum_file_is_no_fault(paths: ServicePaths) -> None:

@@ -1,17 +1,20 @@
 """The log files of one server: PostgreSQL's JSON log, and its output before the logging collector starts."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ramet.backends.local.host.files import read
 from ramet.backends.local.host.paths import ServicePaths
 
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 20
 FILE_BYTES = 16 * 1024 * 1024
 KEPT_BYTES = 128 * 1024 * 1024
-KEPT_SECONDS = 14 * 86400.0
+KEPT_SECONDS = 14 * 86400
+_NS = 10**9
 _GIVING_UP = ("FATAL", "PANIC")
 TIMED = "duration: "  # what log_min_duration_statement and auto_explain log begins so, and has a statement
 # FATAL also ends sessions that connect during startup or are terminated.
@@ -19,7 +22,7 @@ _PARTS_OF_A_START = ("postmaster", "startup", "checkpointer", "background writer
 
 
 def files(paths: ServicePaths) -> list[Path]:
-    """Return the structured log files, oldest first."""
+    """Return the structured log files in the order of their names, by which cursors continue."""
     return sorted(paths.log.glob("server-*.json"))
 
 
@@ -31,8 +34,9 @@ def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
 
 def last_lines(paths: ServicePaths) -> str:
     """Return the last lines of the log, with severity and message only, because statements may contain secrets."""
-    sources = [(paths.start_log, _start_lines), *((file, _messages) for file in files(paths)[-1:])]
-    written = sorted((file.stat().st_mtime_ns, file, lines_of) for file, lines_of in sources if file.exists())
+    newest = _by_last_write(files(paths), time.time_ns())[-1:]
+    sources = [(paths.start_log, _start_lines), *((file, _messages) for file in newest)]
+    written = sorted((_written_ns(file), file, lines_of) for file, lines_of in sources if file.exists())
     lines = [line for _, file, lines_of in written for line in lines_of(file)]
     return "\n".join(lines[-_LAST_LINES:])
 
@@ -43,7 +47,8 @@ def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
         f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP
     ):
         return True
-    written = [file for file in files(paths)[-2:] if file.stat().st_mtime_ns >= since_ns]
+    now_ns = time.time_ns()
+    written = [file for file in _by_last_write(files(paths), now_ns)[-2:] if since_ns <= _written_ns(file) <= now_ns]
     return any(
         entry.get("error_severity") in _GIVING_UP and entry.get("backend_type") in _PARTS_OF_A_START
         for file in written
@@ -61,14 +66,38 @@ def lacked_origins(paths: ServicePaths) -> bool:
 
 def prune(paths: ServicePaths, now_seconds: float) -> None:
     """Remove log files that are too old, and the oldest above the size limit; never the current one."""
+    now_ns = int(now_seconds * _NS)
+    in_use = _in_use(paths)
     # PostgreSQL also creates an empty plain-text file for each JSON file.
     for pattern in ("server-*.json", "server-*.log"):
-        *rotated, current = sorted(paths.log.glob(pattern)) or [paths.start_log]
+        *rotated, current = _by_last_write(paths.log.glob(pattern), now_ns) or [paths.start_log]
         kept_bytes = _size_bytes(current)
         for file in reversed(rotated):
             kept_bytes += _size_bytes(file)
-            if kept_bytes > KEPT_BYTES or now_seconds - file.stat().st_mtime > KEPT_SECONDS:
+            is_old = kept_bytes > KEPT_BYTES or now_ns - _written_ns(file) > KEPT_SECONDS * _NS
+            if is_old and file.stem not in in_use:
                 file.unlink(missing_ok=True)
+
+
+def _in_use(paths: ServicePaths) -> frozenset[str]:
+    """Return the names, without their ends, of the files that PostgreSQL says it writes to."""
+    return frozenset(Path(line).stem for line in read(paths.data / "current_logfiles").splitlines())
+
+
+def _by_last_write(found: Iterable[Path], now_ns: int) -> list[Path]:
+    """Return files in the order in which they were last written to.
+
+    After the clock was set back, those that were written "later than now" are the oldest.
+    """
+    written = {file: _written_ns(file) for file in sorted(found)}
+    return sorted(written, key=lambda file: (written[file] <= now_ns, written[file]))
+
+
+def _written_ns(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:  # it has just been removed
+        return 0
 
 
 def _size_bytes(file: Path) -> int:
