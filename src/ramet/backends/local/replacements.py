@@ -1,5 +1,6 @@
 """Replacing the data directory of a service by one that was made beside it."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,10 @@ class LocalReplacements:
         if giver.data.is_dir() and not taker.data.exists():
             self._move_data(source, target, snapshot_ids)
         move_note(giver, taker)
+        # Also in a second run: the first may have been killed before its renames were on disk.
+        for directory in (taker.snapshots, taker.root, giver.snapshots, giver.root):
+            with contextlib.suppress(FileNotFoundError):
+                files.flush(directory)
 
     def _move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str]) -> None:
         giver, taker = self._paths(source), self._paths(target)
@@ -122,8 +127,6 @@ class LocalReplacements:
         self._add_histories(giver, taker)
         self.instances.quotas.adopt(place_of(taker), giver.data)
         giver.data.rename(taker.data)
-        for directory in (taker.snapshots, taker.root, giver.snapshots, giver.root):
-            files.flush(directory)
 
     def withdraw_timeline(self, server: Server, previous: Server) -> None:
         paths, before = self._paths(server), self._paths(previous)
