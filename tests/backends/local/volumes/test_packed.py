@@ -157,3 +157,13 @@ def test_a_full_disk_is_named_and_leaves_nothing(source: Path, tmp_path: Path, s
         with pytest.raises(Exhausted):
             unpack_tree(kept, small_disk / "copy", NOTHING, size_bytes)
     assert list(small_disk.iterdir()) == []
+
+
+def test_a_write_that_the_disk_takes_only_in_part_is_completed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, target, write = source / _RELATION, tmp_path / "copy", os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda to, block, at: write(to, block[:1000], at))
+    with original.open("rb") as reading, target.open("wb") as writing:
+        PackingDriver(None).transfer()(reading.fileno(), writing.fileno(), original.stat())
+    assert target.read_bytes() == original.read_bytes()

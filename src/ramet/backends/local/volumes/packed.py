@@ -136,8 +136,15 @@ def _copy_without_zeros(source: int, target: int, status: os.stat_result) -> Non
     for offset in range(0, status.st_size, _BLOCK_BYTES):
         block = os.pread(source, _BLOCK_BYTES, offset)
         if block.count(0) < len(block):
-            os.pwrite(target, block, offset)
+            _write_all(target, block, offset)
     os.ftruncate(target, min(status.st_size, os.fstat(source).st_size))
+
+
+def _write_all(target: int, block: bytes, offset: int) -> None:
+    """Write a block whole: on a disk that gets full the first call writes a part, and the next one fails."""
+    while block:
+        written = os.pwrite(target, block, offset)
+        block, offset = block[written:], offset + written
 
 
 def _share_equal_files(tree: Path, earlier: Path) -> None:
