@@ -61,6 +61,22 @@ def test_a_strict_umask_does_not_close_the_way_to_the_sockets(tmp_path: Path) ->
     assert (tmp_path / "ramet" / "01234567").stat().st_mode & 0o777 == 0o711
 
 
+def test_a_directory_whose_maker_was_killed_before_it_opened_the_way_is_opened_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "ramet" / "01234567" / "abcdefghij"
+
+    def kill(path: Path, mode: int) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "chmod", kill)
+        with pytest.raises(InterruptedError):
+            make_private_parents(directory)
+    make_private_parents(directory)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "ramet", tmp_path / "ramet/01234567")} == {0o711}
+
+
 def test_a_socket_directory_that_others_can_change_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "ramet" / "01234567" / "abcdefghij"
     make_private_parents(directory)

@@ -11,6 +11,7 @@ from pathlib import Path
 from ramet.errors import Failed
 
 _ABANDONED_SECONDS = 3600.0
+_ENTERED = 0o111
 
 
 def _inside(directory: str, name: str) -> cached_property[Path]:
@@ -99,12 +100,15 @@ def sweep_sockets(layout: Layout, now: float) -> None:
 
 
 def make_passage(directory: Path) -> None:
-    """Create a directory that the servers' user may enter but not list, whatever the umask."""
-    try:
-        directory.mkdir(parents=True)
-    except FileExistsError:
-        return
-    directory.chmod(0o711)
+    """Create a directory that the servers' user may enter but not list, whatever the umask.
+
+    One that exists and belongs to this user is opened to them: whoever made it may have been killed before that.
+    """
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(0o700, parents=True)
+    found = directory.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _ENTERED != _ENTERED:
+        directory.chmod(stat.S_IMODE(found.st_mode) | _ENTERED)
 
 
 def make_private_parents(directory: Path) -> None:
