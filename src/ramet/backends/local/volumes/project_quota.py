@@ -41,9 +41,12 @@ class ProjectQuotas(Quotas):
         )
 
     def enclose(self, place: Place) -> None:
-        """Assign the directories and files of a service to its project, unless that was done before."""
+        """Assign the directories and files of a service to its project, unless that was done before.
+
+        An exchange that was given up can leave data in the project of another service.
+        """
         project = project_of(place.root.name)
-        if attributes(place.root)[1] == project:
+        if all(attributes(path)[1] == project for path in (place.root, place.data) if path.is_dir()):
             return
         for path, is_directory in _tree(place.root, place.exempt):
             set_project(path, project, inherited=is_directory)
@@ -54,9 +57,9 @@ class ProjectQuotas(Quotas):
     def adopt(self, place: Place, tree: Path) -> None:
         """Assign a directory of another service to the project: only then can it be renamed into this one."""
         project = project_of(place.root.name)
+        set_project(tree, project, inherited=True)  # first: it shows `enclose` that the rest may be assigned, too
         for path, is_directory in _tree(tree, place.exempt):
             set_project(path, project, inherited=is_directory)
-        set_project(tree, project, inherited=True)
 
     def apply(self, place: Place) -> None:
         """Set the limit of the service's project."""
@@ -101,14 +104,17 @@ def set_project(path: Path, project: int, *, inherited: bool) -> None:
 
 
 def _tree(root: Path, exempt: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the files and directories below `root` except `exempt`, and whether each is a directory."""
+    """Yield the files and directories below `root` except `exempt`, and whether each is a directory.
+
+    A directory follows what is in it: once it has a project, so have all its files.
+    """
     for path in root.iterdir():
         mode = path.lstat().st_mode
         if path == exempt or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             continue
-        yield path, stat.S_ISDIR(mode)
         if stat.S_ISDIR(mode):
             yield from _tree(path, exempt)
+        yield path, stat.S_ISDIR(mode)
 
 
 def _read(descriptor: int) -> tuple[int, int, int, int, int]:
