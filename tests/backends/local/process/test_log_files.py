@@ -82,7 +82,7 @@ def test_the_file_that_the_server_writes_to_stays(paths: ServicePaths, kind: str
     for number in (1, 2, 3):
         _write(paths, f"server-{number}.{kind}", "x", age=log_files.KEPT_SECONDS + 9 - number)
     log_files.prune(paths, 1000)
-    assert sorted(file.name for file in paths.log.iterdir()) == [f"server-2.{kind}", f"server-3.{kind}"]
+    assert [file.name for file in paths.log.iterdir()] == [f"server-2.{kind}"]
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["failed", "killed"])

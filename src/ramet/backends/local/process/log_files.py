@@ -70,12 +70,12 @@ def prune(paths: ServicePaths, now_seconds: float) -> None:
     in_use = _in_use(paths)
     # PostgreSQL also creates an empty plain-text file for each JSON file.
     for pattern in ("server-*.json", "server-*.log"):
-        *rotated, current = _by_last_write(paths.log.glob(pattern), now_ns) or [paths.start_log]
+        written = _by_last_write(paths.log.glob(pattern), now_ns)
+        *rotated, current = sorted(written, key=lambda file: file.stem in in_use) or [paths.start_log]
         kept_bytes = _size_bytes(current)
         for file in reversed(rotated):
             kept_bytes += _size_bytes(file)
-            is_old = kept_bytes > KEPT_BYTES or now_ns - _written_ns(file) > KEPT_SECONDS * _NS
-            if is_old and file.stem not in in_use:
+            if kept_bytes > KEPT_BYTES or now_ns - _written_ns(file) > KEPT_SECONDS * _NS:
                 file.unlink(missing_ok=True)
 
 
