@@ -1,4 +1,4 @@
-"""Until when snapshots on schedule and their preparation are postponed, because the last ones took long."""
+"""Until when snapshots on schedule and their preparation are postponed, because the last ones took long or failed."""
 
 from datetime import datetime, timedelta
 
@@ -6,15 +6,29 @@ import sqlalchemy as sa
 
 from ramet.model.cadence import USUAL_SECONDS, rest_after
 from ramet.model.procedures import ProcedureName
-from ramet.model.snapshot import Snapshot
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.store import operations
+
+_AFTER_FAILURE = timedelta(minutes=10)
 
 
 def next_snapshot_at(tx: sa.Connection, last: Snapshot) -> datetime | None:
     """Return when the next snapshot on schedule is taken at the earliest; None if `last` took as long as usual."""
     rest = rest_after(_seconds_of(tx, last.id))
     return last.taken_at + rest if rest else None
+
+
+def time_until_retry(tx: sa.Connection, service_id: str, last: Snapshot | None, now: datetime) -> timedelta:
+    """Return how long no snapshot is taken on schedule because one that was submitted after `last` has failed.
+
+    Each attempt costs the server a checkpoint, and one that did not fit may not fit for days.
+    """
+    failed = operations.last_failed(tx, service_id, ProcedureName.SNAPSHOT, SnapshotKind.SCHEDULED)
+    if failed is None or failed.finished_at is None or (last is not None and failed.created_at <= last.taken_at):
+        return timedelta(0)
+    took = (failed.finished_at - failed.created_at).total_seconds()
+    return time_left(failed.finished_at, max(_AFTER_FAILURE, rest_after(took)), now)
 
 
 def time_until_preparation(tx: sa.Connection, service_id: str, snapshot_id: str, now: datetime) -> timedelta:

@@ -369,6 +369,15 @@ def last_costly(tx: sa.Connection, subject: str, procedure: str, step: str, leas
     return None if row is None else msgspec.convert(values_of(row), Event)
 
 
+def last_failed(tx: sa.Connection, subject: str, procedure: str, kind: str) -> Operation | None:
+    """Return the newest failed operation of a procedure on a subject whose state has this `kind`."""
+    same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
+    failed = same & (operation.c.status == OperationStatus.FAILED.value)
+    query = operation.select().where(failed, operation.c.state["kind"].as_string() == kind)
+    row = tx.execute(query.order_by(operation.c.created_at.desc()).limit(1)).one_or_none()
+    return None if row is None else _operation(row)
+
+
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to run."""
     unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= NOW, sa.not_(known.matches))

@@ -7,11 +7,12 @@ from functools import partial
 import pytest
 
 from ramet.control.duties.snapshots import ScheduledSnapshots
-from ramet.control.plane import utc_now
+from ramet.control.plane import Plane, utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
-from ramet.errors import Failed
+from ramet.errors import Exhausted, Failed
 from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, usual_settings
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot
@@ -26,6 +27,15 @@ from tests.worlds import Hurried, World
 def known_snapshots(world: World, service: Service) -> list[Snapshot]:
     with world.store.read() as tx:
         return snapshots.list_snapshots(tx, service.id)
+
+
+def attempts(world: World, service: Service) -> int:
+    with world.store.read() as tx:
+        return sum(one.procedure == ProcedureName.SNAPSHOT for one in operations.of_subject(tx, service.id))
+
+
+def minutes_ahead(world: World, minutes: int) -> Plane:
+    return replace(world.plane, clock=lambda: utc_now() + timedelta(minutes=minutes))
 
 
 EAGER = RestoreSettings(snapshot_interval_seconds=0)
@@ -114,6 +124,51 @@ def test_a_snapshot_after_the_clock_was_set_back_is_tried_again_when_it_fails(
             behind.take_due()
             world.worker.run_until_idle()
         assert len(known_snapshots(world, service)) == expected
+
+
+@pytest.mark.parametrize("has_older", [True, False])
+def test_a_snapshot_on_schedule_that_does_not_fit_is_tried_again_after_ten_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch, has_older: bool
+) -> None:
+    service = world.create()
+    if not has_older:
+        with world.store.write() as tx:
+            snapshots.delete_snapshots_of(tx, service.id)
+    world.backend.commit(service.id, "row")
+
+    def fail(*_arguments: object) -> None:
+        raise Exhausted("NOT_ENOUGH_DISK", "A copy needs more than is free")
+
+    monkeypatch.setattr(world.backend.restore, "take_snapshot", fail)
+    monkeypatch.setattr(world.backend.restore, "written_since", lambda *_: 10**9)
+    before = attempts(world, service)
+    for minutes, wanted in ((0, 1), (9, 1), (11, 2)):
+        duty = ScheduledSnapshots(minutes_ahead(world, minutes))
+        for _ in range(1 if minutes == 11 else 5):  # the attempt ends now by the clock of the worker
+            duty.take_due()
+            world.worker.run_until_idle()
+        assert attempts(world, service) - before == wanted
+
+
+def test_a_failure_before_the_last_snapshot_does_not_delay_the_next_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, duty = world.create(), ScheduledSnapshots(replace(world.plane, restore=EAGER))
+
+    def fail(*_arguments: object) -> None:
+        raise Exhausted("NOT_ENOUGH_DISK", "A copy needs more than is free")
+
+    world.backend.commit(service.id, "row")
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.restore, "take_snapshot", fail)
+        duty.take_due()
+        world.worker.run_until_idle()
+    take_snapshot(world.plane, world.project.id, service.id, "by hand")
+    world.worker.run_until_idle()
+    before = attempts(world, service)
+    world.backend.commit(service.id, "row")
+    duty.take_due()
+    assert attempts(world, service) == before + 1
 
 
 def test_a_snapshot_that_is_listed_stays_when_the_removal_of_what_is_older_fails(

@@ -12,7 +12,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import is_sparing
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
-from ramet.procedures.postponed import next_snapshot_at
+from ramet.procedures.postponed import next_snapshot_at, time_until_retry
 from ramet.procedures.servers import submit_snapshot
 from ramet.store import operations, services, snapshots
 
@@ -35,7 +35,7 @@ class ScheduledSnapshots:
     def take_due(self) -> None:
         """Submit a snapshot of each service for which one is due: by time, by WAL, or because writing has stopped.
 
-        After one that took long, the next one is due later (ramet.model.cadence).
+        After one that took long or failed, the next one is due later (ramet.procedures.postponed).
         None while the storage is nearly full: a snapshot would keep what tenants drop to make room. None at all where
         the storage takes no snapshots.
         """
@@ -55,14 +55,14 @@ class ScheduledSnapshots:
         with self.plane.store.read() as tx:
             last = newest(snapshots.list_snapshots(tx, service.id))
         if last is None:
-            return True
+            return not self._awaits_retry(service, None)
         written = written_bytes(self.plane, service, last)
         if written is not None and self._occurs_again(service, last):
             return True  # the times from here on occur a second time: they get their own base backup
         if not written:
             return False
         self._written[service.id] = written
-        return self._is_reason_enough(service, last, written) and not self._is_postponed(last)
+        return self._is_reason_enough(service, last, written) and not self._is_postponed(service, last)
 
     def _occurs_again(self, service: Service, last: Snapshot) -> bool:
         """Tell whether the clock was set back since a snapshot, now or while no process ran.
@@ -81,10 +81,14 @@ class ScheduledSnapshots:
         has_stopped_writing = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
         return has_stopped_writing and not is_sparing(self.plane.backend.host.volume_type(), service.settings)
 
-    def _is_postponed(self, last: Snapshot) -> bool:
+    def _is_postponed(self, service: Service, last: Snapshot) -> bool:
         with self.plane.store.read() as tx:
             earliest = next_snapshot_at(tx, last)
-        return earliest is not None and self.plane.clock() < earliest
+        return (earliest is not None and self.plane.clock() < earliest) or self._awaits_retry(service, last)
+
+    def _awaits_retry(self, service: Service, last: Snapshot | None) -> bool:
+        with self.plane.store.read() as tx:
+            return bool(time_until_retry(tx, service.id, last, self.plane.clock()))
 
     def _has_clock_gone_back(self) -> bool:
         """Tell whether the clock was set back since the last call."""
