@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy.pool import QueuePool
 
 from ramet.api.parameters import preferred_wait
-from ramet.control import waits
+from ramet.control import services, waits
+from ramet.control.plane import Plane
 from ramet.control.waits import LONGEST_SECONDS, Waits
 from ramet.errors import NotFound, Unavailable
-from ramet.model.service import Service
+from ramet.model.service import Service, shown_status
 from ramet.model.status import PASSING, Status
 from ramet.monitoring.instruments import Instruments
 from tests.api.world import JsonObject, World
@@ -97,6 +98,43 @@ def test_a_read_replica_set_is_awaited_by_its_own_id(world: World) -> None:
     with waiting(world, {"service_id": made["id"]}) as response:
         world.work()
         assert response().json()["status"] == Status.READY
+
+
+def test_a_read_replica_set_is_not_read_again_and_again_while_its_service_is_paused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, own, read = world.ready(cpu_millis="1000", memory_gbs="4"), Waits(world.plane), services.get_service
+    body = {"name": "reader", "nodes": 1, "cpu_millis": 500, "memory_gbs": 2}
+    made = world.post(world.path(ready["service_id"], "replicaSets"), body).json()
+    world.work()
+    world.post(world.path(ready["service_id"], "stop"))
+    counted: list[str] = []
+
+    def get_service(plane: Plane, project_id: str, service_id: str) -> Service:
+        counted.append(service_id)
+        return read(plane, project_id, service_id)
+
+    monkeypatch.setattr(waits, "get_service", get_service)
+
+    async def wait() -> None:
+        task = next(settled(world, {"service_id": made["id"]}, own))
+        await asyncio.sleep(0)
+        looks, over = [0], Waits._over
+        enough = asyncio.Event()
+
+        def look(self: Waits) -> set[str]:
+            looks[0] += 1
+            if looks[0] == 5:
+                enough.set()
+            return over(self)
+
+        monkeypatch.setattr(Waits, "_over", look)
+        await enough.wait()
+        assert counted == [made["id"]]
+        await asyncio.to_thread(world.work)
+        assert shown_status(await task) is Status.PAUSED
+
+    asyncio.run(wait())
 
 
 def test_a_wait_ends_with_its_time(world: World) -> None:

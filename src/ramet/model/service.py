@@ -20,7 +20,7 @@ from ramet.model.size import Size
 from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, Status
 from ramet.model.upstream import Following, FollowMethod, Upstream
 
-_PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
+PARENTS_OWN = (ProcedureName.STOP, ProcedureName.START, ProcedureName.DELETE)
 
 
 class Origin(Struct, frozen=True, gc=False):
@@ -199,7 +199,7 @@ def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
     own = replica_set.activity
     if own is not None and own.procedure == ProcedureName.RESTART_REPLICAS and replica_set.down_reason is None:
         own = replace(own, procedure=ProcedureName.START)  # it resumes with its service
-    inherited = parent.activity if parent.activity and parent.activity.procedure in _PARENTS_OWN else None
+    inherited = parent.activity if parent.activity and parent.activity.procedure in PARENTS_OWN else None
     return Service(
         id=replica_set.id,
         project_id=parent.project_id,

@@ -13,7 +13,7 @@ from ramet.model.fork_report import fork_facts
 from ramet.model.gaps import Gap
 from ramet.model.life_span import LifeSpan
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service
+from ramet.model.service import PARENTS_OWN, Service
 from ramet.model.status import OperationStatus
 from ramet.model.upstream import Following
 from ramet.store import replica_sets
@@ -48,14 +48,20 @@ _PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
 _HOLDERS = sa.select(hold.c.operation_id).where(hold.c.service_id == sa.bindparam("same_id"))
+_BY_PARENT = (replica_set.c.service_id == service.c.id, operation.c.procedure.in_(PARENTS_OWN))
 _claims = sa.union_all(
     *(
-        sa.select(claimed.c.id)
-        .join(operation, claimed.c.operation_id == operation.c.id)
-        .where(
-            claimed.c.id.in_(sa.bindparam("ids", expanding=True)), operation.c.status == OperationStatus.RUNNING.value
+        sa.select(shown.c.id).where(
+            shown.c.id.in_(sa.bindparam("ids", expanding=True)),
+            claimed.c.operation_id == operation.c.id,
+            operation.c.status == OperationStatus.RUNNING.value,
+            *wanted,
         )
-        for claimed in (service, replica_set)
+        for shown, claimed, wanted in (
+            (service, service, ()),
+            (replica_set, replica_set, ()),
+            (replica_set, service, _BY_PARENT),
+        )
     )
 )
 
@@ -80,7 +86,10 @@ def get_service(tx: sa.Connection, service_id: str, *, lock: bool = False) -> Se
 
 
 def claimed_among(tx: sa.Connection, ids: Collection[str]) -> set[str]:
-    """Return which of these services and read replica sets belong to an operation that runs."""
+    """Return which of these services and read replica sets belong to an operation that runs.
+
+    Those that a set shows of its service count, too.
+    """
     return set(tx.scalars(_claims, {"ids": list(ids)}))
 
 
