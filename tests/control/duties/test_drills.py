@@ -303,6 +303,23 @@ def test_only_time_in_which_a_service_was_paused_does_not_count(
     assert "No restore has been verified" in (restore_warning(look(world, old)) or "")
 
 
+@pytest.mark.parametrize("resumed_by", ["RESIZE", "SET_WAL_LEVEL", "SET_SLEEP"])
+def test_a_pause_ends_with_each_change_that_resumes_a_service(world: World, old: Service, resumed_by: str) -> None:
+    services.stop_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    services.start_service(world.plane, world.project.id, old.id)
+    world.worker.run_until_idle()
+    stopped, started = (operation.c.procedure == ProcedureName[name] for name in ("STOP", "START"))
+    with world.store.write() as tx:
+        tx.execute(operation.update().where(stopped).values(finished_at=datetime.now(UTC) - 18 * DAY))
+        tx.execute(operation.update().where(started).values(procedure=ProcedureName[resumed_by]))
+        update_service(tx, old.id, last_verified_at=datetime.now(UTC) - 19 * DAY)
+    record_overdue_drills(ahead(world, DAY - timedelta(minutes=1)))
+    assert restore_warning(look(world, old)) is None
+    record_overdue_drills(ahead(world, DAY))
+    assert "No restore has been verified" in (restore_warning(look(world, old)) or "")
+
+
 def test_a_pause_that_had_begun_when_a_restore_was_verified_does_not_count(world: World, old: Service) -> None:
     services.stop_service(world.plane, world.project.id, old.id)
     world.worker.run_until_idle()

@@ -19,7 +19,10 @@ from ramet.store import operations, services
 EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
 _WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
-_PAUSES = frozenset({ProcedureName.STOP, ProcedureName.START})  # a service that is asleep is drilled
+_RESUMING = frozenset(
+    {ProcedureName.RESIZE, ProcedureName.SET_WAL_LEVEL, ProcedureName.SET_SLEEP, ProcedureName.RESTORE}
+)
+_PAUSES = _RESUMING | {ProcedureName.STOP, ProcedureName.START}  # a service that is asleep is drilled
 _NEW_DATA = frozenset({ProcedureName.RESTORE, ProcedureName.UPGRADE})
 _log = logging.getLogger(__name__)
 _faults = Faults("overdue drills")
@@ -106,7 +109,7 @@ def _overdue_since(
             since, stopped, stopped_at = at, timedelta(0), None
         elif procedure == ProcedureName.STOP:
             stopped_at = at
-        elif stopped_at is not None:
+        elif stopped_at is not None:  # each of the others resumes a paused service
             stopped, stopped_at = stopped + at - stopped_at, None
     return since if now - since - stopped >= limit else None
 
