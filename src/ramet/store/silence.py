@@ -141,7 +141,11 @@ class Watch:
                 return
             self._silent.set()
         _log.warning("the store does not answer; requests are refused until it does")
-        threading.Thread(target=self._wait_for_answer, name="store-watch", daemon=True).start()
+        try:
+            threading.Thread(target=self._wait_for_answer, name="store-watch", daemon=True).start()
+        except RuntimeError:  # the host has no thread left; the next request that finds the store silent tries again
+            self._silent.clear()
+            _log.exception("the store cannot be watched; requests go on")
 
     def end(self) -> None:
         """Stop asking."""

@@ -26,8 +26,8 @@ class _Children:
         with self._lock:
             self._pids.add(pid)
             if not self._is_watched:
-                self._is_watched = True
                 threading.Thread(target=self._watch, name="reaper", daemon=True).start()
+                self._is_watched = True
 
     def reap(self) -> None:
         """Reap the server processes and other children that have ended."""
