@@ -46,6 +46,17 @@ def test_a_snapshot_that_another_operation_may_be_using_stays(store: Store) -> N
         assert snapshots.list_snapshots(tx, service.id) == []
 
 
+def test_a_snapshot_that_is_now_of_another_service_stays(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        service, before = a_service(tx, project), a_service(tx, project, port=20001)
+        snapshot = a_snapshot(service)
+        snapshots.insert_snapshot(tx, snapshot)
+        snapshots.move_snapshots(tx, service.id, before.id)
+        snapshots.delete_unheld(tx, service.id, [snapshot.id], "")
+        assert [one.id for one in snapshots.list_snapshots(tx, before.id)] == [snapshot.id]
+
+
 def test_all_snapshots_of_one_service_go_with_it(store: Store) -> None:
     with store.write() as tx:
         project = a_project(tx)

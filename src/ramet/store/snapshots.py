@@ -35,7 +35,8 @@ def keep_snapshot(tx: sa.Connection, snapshot_id: str, name: str) -> None:
 def delete_unheld(tx: sa.Connection, service_id: str, snapshot_ids: Collection[str], operation_id: str) -> None:
     """Delete snapshots of a service unless an operation other than `operation_id` holds it: that may be using them."""
     if all(holder == operation_id for holder in holders(tx, service_id)):
-        tx.execute(snapshot.delete().where(snapshot.c.id.in_(snapshot_ids)))
+        own = (snapshot.c.service_id == service_id) & snapshot.c.id.in_(snapshot_ids)
+        tx.execute(snapshot.delete().where(own))
 
 
 def move_snapshots(tx: sa.Connection, from_id: str, to_id: str) -> None:

@@ -85,6 +85,16 @@ def test_nothing_is_forgotten_while_a_service_is_held_or_its_volume_is_not_there
     assert len(ids(world, service)) == len(known) - 1
 
 
+def test_nothing_is_forgotten_while_an_operation_changes_a_service(world: World, service: Service) -> None:
+    known, duty = ids(world, service), LostSnapshots(world.plane)
+    stop_service(world.plane, world.project.id, service.id)
+    duty.remove()
+    assert ids(world, service) == known
+    world.worker.run_until_idle()
+    duty.remove()
+    assert len(ids(world, service)) == len(known) - 1
+
+
 def test_a_service_without_any_snapshot_left_gets_a_new_one(world: World) -> None:
     service = world.create()
     world.backend.volumes[service.id].snapshots.clear()

@@ -39,7 +39,9 @@ class LostSnapshots:
         lost = rows - kept
         if lost:
             with self.plane.store.write() as tx:
-                if services.holders(tx, service_id):
+                service = services.get_service(tx, service_id, lock=True)
+                is_changing = service is None or service.activity is not None  # its data may be replaced now
+                if is_changing or services.holders(tx, service_id):
                     return False
                 snapshots.delete_unheld(tx, service_id, lost, "")
             _log.warning("service %s: snapshots without files are deleted: %s", service_id, sorted(lost))
