@@ -59,6 +59,21 @@ def test_how_a_living_service_was_made_and_upgraded_is_not_forgotten(store: Stor
         assert left(tx) == set(kept)
 
 
+def test_a_pause_is_not_forgotten_before_what_has_ended_it(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        subject, deleted = a_service(tx, project).id, a_service(tx, project, port=20001).id
+        services.update_service(tx, deleted, deleted_at=NOW)
+        paused = an_operation(tx, "stop", subject)
+        an_operation(tx, "stop", deleted)
+        an_operation(tx, "stop", subject, status="FAILED")
+        assert history.remove_operations(tx, BEFORE, 10) == 2
+        resumed = an_operation(tx, "resize", subject, finished_at=BEFORE)
+        assert history.remove_operations(tx, BEFORE, 10) == 0
+        assert left(tx) == {paused, resumed}
+        assert history.remove_operations(tx, BEFORE + timedelta(seconds=1), 10) == 2
+
+
 def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
     with store.write() as tx:
         subject = a_service(tx, a_project(tx)).id

@@ -8,12 +8,18 @@ import sqlalchemy as sa
 from ramet.model.operation_record import OperationRecord
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.status import OperationStatus
 from ramet.store.operations import events_of
 from ramet.store.rows import values_of
 from ramet.store.tables import hold, is_live, operation, operation_event, replica_set, service
 
 Position = tuple[datetime, str]
 
+# Each of them ends the pause of a paused service.
+RESUMING = frozenset(
+    {ProcedureName.START, ProcedureName.RESIZE, ProcedureName.SET_WAL_LEVEL, ProcedureName.SET_SLEEP}
+    | {ProcedureName.RESTORE}
+)
 
 _BACKGROUND = [spec.name.value for spec in SPECS.values() if spec.background]
 _KEPT = [spec.name.value for spec in SPECS.values() if spec.creates or spec.name is ProcedureName.UPGRADE]
@@ -97,11 +103,18 @@ def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
     """Remove up to `limit` operations that ended before a time, with their events; return how many.
 
     The one that created a service stays as long as the service: its fork report has the seconds of each step. So do its
-    upgrades, before which its WAL was that of another cluster.
+    upgrades, before which its WAL was that of another cluster. One that paused it stays until the one that has
+    resumed it is as old: time in between is not missed by restore drills.
     """
     lives = sa.select(service.c.id).where(is_live(service))
     made_it = operation.c.procedure.in_(_KEPT) & operation.c.subject.in_(lives)
-    old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it))
+    resumed = operation.alias()
+    ended = (resumed.c.subject == operation.c.subject) & resumed.c.procedure.in_(RESUMING)
+    ended &= (resumed.c.status == OperationStatus.SUCCEEDED.value) & (resumed.c.finished_at < before)
+    ended &= resumed.c.finished_at >= operation.c.finished_at
+    pauses = (operation.c.procedure == ProcedureName.STOP) & operation.c.subject.in_(lives)
+    pauses &= (operation.c.status == OperationStatus.SUCCEEDED.value) & sa.not_(sa.exists().where(ended))
+    old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it | pauses))
     unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))
     ids = tx.scalars(unheld.order_by(operation.c.finished_at).limit(limit)).all()
     tx.execute(operation_event.delete().where(operation_event.c.operation_id.in_(ids)))

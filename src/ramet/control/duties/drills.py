@@ -15,14 +15,12 @@ from ramet.model.timestamps import rfc3339, time_left
 from ramet.procedures.spec import submit
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services
+from ramet.store.history import RESUMING
 
 EVERY = timedelta(days=1)
 _FIRST_AFTER = timedelta(hours=1)
 _WORK = frozenset(ProcedureName) - {ProcedureName.PREPARE}  # it may rest for hours
-_RESUMING = frozenset(
-    {ProcedureName.RESIZE, ProcedureName.SET_WAL_LEVEL, ProcedureName.SET_SLEEP, ProcedureName.RESTORE}
-)
-_PAUSES = _RESUMING | {ProcedureName.STOP, ProcedureName.START}  # a service that is asleep is drilled
+_PAUSES = RESUMING | {ProcedureName.STOP}  # a service that is asleep is drilled
 _NEW_DATA = frozenset({ProcedureName.RESTORE, ProcedureName.UPGRADE})
 _log = logging.getLogger(__name__)
 _faults = Faults("overdue drills")
