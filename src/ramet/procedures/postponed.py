@@ -11,6 +11,7 @@ from ramet.model.timestamps import time_left
 from ramet.store import operations
 
 _AFTER_FAILURE = timedelta(minutes=10)
+_AT_MOST_AFTER_FAILURE = timedelta(hours=1)  # it may have waited for long, and only then failed
 
 
 def next_snapshot_at(tx: sa.Connection, last: Snapshot) -> datetime | None:
@@ -28,7 +29,8 @@ def time_until_retry(tx: sa.Connection, service_id: str, last: Snapshot | None, 
     if failed is None or failed.finished_at is None or (last is not None and failed.created_at <= last.taken_at):
         return timedelta(0)
     took = (failed.finished_at - failed.created_at).total_seconds()
-    return time_left(failed.finished_at, max(_AFTER_FAILURE, rest_after(took)), now)
+    rest = min(max(_AFTER_FAILURE, rest_after(took)), _AT_MOST_AFTER_FAILURE)
+    return time_left(failed.finished_at, rest, now)
 
 
 def time_until_preparation(tx: sa.Connection, service_id: str, snapshot_id: str, now: datetime) -> timedelta:
