@@ -163,7 +163,9 @@ class LocalReplacements:
 
     def _single_user(self, copy: Server) -> SingleUser:
         paths, account = self._paths(copy), self.instances.account
-        return SingleUser(paths.data, paths.config_file, paths.log / _LOG, self._installation(copy), account)
+        return SingleUser(
+            paths.root, paths.data, paths.config_file, paths.log / _LOG, self._installation(copy), account
+        )
 
     def _installation(self, server: Server) -> Installation:
         return self.instances.installations.of(server.pg_major)

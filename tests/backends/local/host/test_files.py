@@ -8,6 +8,7 @@ import pytest
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.system_user import server_account
+from ramet.errors import Failed
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -26,13 +27,67 @@ def test_a_link_at_the_partial_name_is_replaced_and_not_followed(tmp_path: Path)
     assert ((tmp_path / "victim").read_text(), (tmp_path / "file").read_text()) == ("kept", "new")
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_link_in_place_of_an_output_file_is_replaced(tmp_path: Path, keep: bool) -> None:
+    victim, log = tmp_path / "victim", tmp_path / "top" / "log"
+    log.mkdir(parents=True)
+    for link in (Path.symlink_to, Path.hardlink_to):
+        victim.write_text("kept")
+        link(log / "start.log", victim)
+        with files.output(tmp_path / "top", log / "start.log", keep=keep) as descriptor:
+            os.write(descriptor, b"new")
+        assert (victim.read_text(), (log / "start.log").read_text()) == ("kept", "new")
+        assert (log / "start.log").stat().st_mode & 0o777 == 0o600
+        (log / "start.log").unlink()
+
+
+def test_output_replaces_what_is_there_or_is_added_to_it(tmp_path: Path) -> None:
+    for text, keep in ((b"first", True), (b"second", False), (b" third", True)):
+        with files.output(tmp_path, tmp_path / "start.log", keep=keep) as descriptor:
+            os.write(descriptor, text)
+    assert (tmp_path / "start.log").read_text() == "second third"
+
+
+def test_no_output_is_written_below_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "log").mkdir(parents=True)
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "log").symlink_to("../elsewhere/log")
+    (tmp_path / "link").symlink_to("elsewhere")
+    for top in (tmp_path / "top", tmp_path / "link"):
+        with pytest.raises(Failed, match="must not be a symbolic link"), files.output(top, top / "log" / "start.log"):
+            pass
+    assert list((tmp_path / "elsewhere" / "log").iterdir()) == []
+
+
+@pytest.mark.root
+def test_a_file_that_is_replaced_by_a_link_does_not_get_the_owner_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user whom a directory belongs to may do so at any moment."""
+    account, victim = server_account(), tmp_path / "victim"
+    account.make_directory(tmp_path / "owned")
+    victim.touch()
+
+    def replace(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(victim)
+
+    partial = tmp_path / "owned" / "file.partial"
+    monkeypatch.setattr(os, "fsync", lambda _: replace(partial) if partial.exists() else None)
+    files.write(tmp_path / "owned" / "file", durable=True)
+    assert (tmp_path / "owned" / "file").is_symlink()
+    assert victim.stat().st_uid == 0
+
+
 @pytest.mark.root
 def test_what_root_writes_belongs_to_the_owner_of_the_directory(tmp_path: Path) -> None:
     account = server_account()
     account.make_directory(tmp_path / "owned")
     files.write(tmp_path / "owned" / "file")
     made = files.make_directory(tmp_path / "owned", "inner")
-    assert {path.stat().st_uid for path in (made, tmp_path / "owned" / "file")} == {account.uid}
+    with files.output(tmp_path, tmp_path / "owned" / "log"):
+        pass
+    assert {path.stat().st_uid for path in (made, *(tmp_path / "owned").iterdir())} == {account.uid}
 
 
 def test_a_lock_that_is_held_elsewhere_is_waited_for_only_as_long_as_asked(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ def test_a_data_root_that_the_account_cannot_enter_is_named() -> None:
         account.check_reach(closed / "inner")
 
 
+def test_a_link_in_place_of_a_directory_is_refused_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    (tmp_path / "log").symlink_to("elsewhere")
+    with pytest.raises(Failed, match="log must be a directory, and must not be a symbolic link"):
+        server_account().make_directory(tmp_path / "log")
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o755
+
+
 def test_a_socket_path_fits_into_an_address(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 200)
     paths = layout_of(deep, deep).service("abcdefghij")

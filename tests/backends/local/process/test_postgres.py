@@ -5,6 +5,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
@@ -51,6 +52,17 @@ def test_a_running_server_is_not_started_again(instances: Instances, running: Se
     pid = _pid(instances, running)
     instances.start(running)
     assert _pid(instances, running) == pid
+
+
+def test_a_link_in_place_of_its_first_log_is_replaced(instances: Instances, running: Server, tmp_path: Path) -> None:
+    assert instances.stop(running, 20)
+    victim, log = tmp_path / "victim", instances.paths(running.service_id).start_log
+    victim.write_text("kept")
+    log.unlink()
+    log.symlink_to(victim)
+    restart(instances, running)
+    assert victim.read_text() == "kept"
+    assert not log.is_symlink()
 
 
 def test_many_starts_at_once_make_one_server(instances: Instances, running: Server) -> None:

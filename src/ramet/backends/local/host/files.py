@@ -2,10 +2,12 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from ramet.errors import Failed
 from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.02
@@ -18,9 +20,9 @@ def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode:
     with opened(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode) as descriptor:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(content.encode() if isinstance(content, str) else content)
+        _own_like(path.parent, descriptor)
         if durable:
             os.fsync(descriptor)
-    _own_like(path.parent, partial)
     partial.replace(path)
     if durable:
         flush(path.parent)
@@ -44,7 +46,8 @@ def make_directory(directory: Path, name: str) -> Path:
     path = directory / name
     if not path.is_dir():
         path.mkdir(0o700)
-        _own_like(directory, path)
+        with opened_directory(path) as descriptor:
+            _own_like(directory, descriptor)
     return path
 
 
@@ -55,13 +58,56 @@ def flush(path: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> Iterator[int]:
-    """Open a file or directory, and yield its descriptor."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, parent: int | None = None) -> Iterator[int]:
+    """Open a file or directory, and yield its descriptor; with `parent` the one of its name in that open directory."""
+    descriptor = os.open(path if parent is None else path.name, flags | os.O_CLOEXEC, mode, dir_fd=parent)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def opened_directory(path: Path, *, parent: int | None = None) -> Iterator[int]:
+    """Open a directory as `opened` does. Raises Failed for a symbolic link: root would work where that points."""
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, parent=parent))
+        except NotADirectoryError as error:
+            raise Failed(
+                "NOT_A_DIRECTORY",
+                f"{path} must be a directory, and must not be a symbolic link. Remove it, and try again",
+            ) from error
+        yield descriptor
+
+
+@contextmanager
+def output(top: Path, path: Path, *, keep: bool = False) -> Iterator[int]:
+    """Open a file for the output of a program, empty or with `keep` as it is, and yield its descriptor.
+
+    The user of the program may write to all directories from `top` on, which is above the file: no symbolic link there
+    is followed, and one in place of the file is replaced. The file gets the owner of its directory.
+    """
+    with ExitStack() as stack:
+        directory = stack.enter_context(opened_directory(top))
+        for above in reversed(path.relative_to(top).parents[:-1]):
+            directory = stack.enter_context(opened_directory(top / above, parent=directory))
+        is_kept = keep and _is_plain(directory, path.name)
+        if not is_kept:
+            with suppress(FileNotFoundError):
+                os.unlink(path.name, dir_fd=directory)
+        flags = os.O_APPEND if is_kept else os.O_CREAT | os.O_EXCL
+        made = stack.enter_context(opened(path, os.O_WRONLY | os.O_NOFOLLOW | flags, parent=directory))
+        if not is_kept:
+            _own_like(directory, made)
+        yield made
+
+
+def _is_plain(directory: int, name: str) -> bool:
+    with suppress(FileNotFoundError):
+        found = os.lstat(name, dir_fd=directory)
+        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+    return False
 
 
 @contextmanager
@@ -98,7 +144,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _own_like(directory: Path, path: Path) -> None:
+def _own_like(directory: Path | int, descriptor: int) -> None:
     if os.geteuid() == 0:
-        owner = directory.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+        owner = directory.stat() if isinstance(directory, Path) else os.fstat(directory)
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)

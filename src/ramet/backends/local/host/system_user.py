@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from ramet.backends.local.host import files
 from ramet.errors import Failed
 from ramet.machine.programs import complete
 
@@ -50,10 +51,15 @@ class Account:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def make_directory(self, path: Path, mode: int = 0o700) -> None:
-        """Create a directory that belongs to the account, or correct the mode and owner of an existing one."""
+        """Create a directory that belongs to the account, or correct the mode and owner of an existing one.
+
+        Raises Failed for a symbolic link to a directory.
+        """
         path.mkdir(mode=mode, exist_ok=True)
-        path.chmod(mode)
-        self.own(path)
+        with files.opened_directory(path) as directory:
+            os.fchmod(directory, mode)
+            if self.lent:
+                os.fchown(directory, self.uid, self.gid)
 
     def check_reach(self, path: Path) -> None:
         """Raise Failed, naming the directory that denies access, when the account cannot reach `path`."""

@@ -5,7 +5,6 @@ is never trusted.
 """
 
 import contextlib
-import os
 import resource
 import signal
 from collections.abc import Iterator
@@ -46,7 +45,7 @@ class Daemon:
 
     def start(self, command: list[str], account: Account) -> int:
         """Start the program, which must not run yet, as `account`; return its pid without waiting for it."""
-        with files.opened(self.home / _OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as output:
+        with files.output(self.home, self.home / _OUTPUT) as output:
             pid = spawn(command, account, self.home, output)
         remember(self.home / _RECORD, pid)
         _allow_all_files(pid)

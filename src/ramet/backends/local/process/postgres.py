@@ -73,9 +73,8 @@ def _spawn(paths: ServicePaths, installation: Installation, account: Account, ov
     command = [installation.program("postgres"), "-D", str(paths.data), "-c", f"config_file={paths.config_file}"]
     for name, value in overrides.items():
         command += ["-c", f"{name}={value}"]
-    with paths.start_log.open("wb") as log:
-        account.own(paths.start_log)
-        pid = spawn(command, account, paths.root, log.fileno())
+    with files.output(paths.root, paths.start_log) as log:
+        pid = spawn(command, account, paths.root, log)
     wait_until(lambda: runs(pid, command[0]) or record_of(pid) is None, _EXEC_SECONDS)
     return pid
 

@@ -68,8 +68,8 @@ class LocalRestore:
         paths = self.instances.paths(child.service_id)
         check_boot(paths)
         self.instances.config.write(child, Phase.CLOSED)
-        installation = self.instances.installations.of(child.pg_major)
-        place = SingleUser(paths.data, paths.config_file, paths.recovery_log, installation, self.instances.account)
+        installation, account = self.instances.installations.of(child.pg_major), self.instances.account
+        place = SingleUser(paths.root, paths.data, paths.config_file, paths.recovery_log, installation, account)
         return recovery.recover(place, capture, timeout_seconds)
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:

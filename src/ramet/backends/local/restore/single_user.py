@@ -44,8 +44,9 @@ _QUIET = {
 
 @dataclass(frozen=True)
 class SingleUser:
-    """A data directory, the configuration of its service, and the log of its recovery."""
+    """The directory of a service, a data directory in it, its configuration, and the log of its recovery."""
 
+    root: Path
     data: Path
     config_file: Path
     log: Path
@@ -108,10 +109,9 @@ class SingleUser:
         command = [self.installation.program("postgres"), "--single", "-D", str(self.data)]
         command += [part for name, value in wanted.items() for part in ("-c", f"{name}={value}")]
         # After a kill during shutdown PostgreSQL does not log again where recovery ended, so the log is kept.
-        mode = "wb" if self._has_recovery_files() else "ab"
-        with self.log.open(mode) as log, _input_of(query) as asked:
-            self.account.own(self.log)
-            return spawn([*command, _DATABASE], self.account, self.data, log.fileno(), asked)
+        keep = not self._has_recovery_files()
+        with files.output(self.root, self.log, keep=keep) as log, _input_of(query) as asked:
+            return spawn([*command, _DATABASE], self.account, self.data, log, asked)
 
     def _failure(self) -> Failed | Unavailable:
         said = self.messages()

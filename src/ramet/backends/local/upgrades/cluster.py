@@ -137,7 +137,7 @@ class Cluster:
         """Shut the old cluster down cleanly, if an attempt that was killed has left it running."""
         (old / "postmaster.pid").unlink(missing_ok=True)
         log = self.directory / "recovery.log"
-        place = SingleUser(old, self.directory / "old.conf", log, self.old, self.instances.account)
+        place = SingleUser(self.paths.root, old, self.directory / "old.conf", log, self.old, self.instances.account)
         deadline = time.monotonic() + _RECOVERY_SECONDS
         while isinstance(found := place.recover({}, "SELECT 1;", 1.0), str):
             if time.monotonic() > deadline:
@@ -185,8 +185,7 @@ class Cluster:
             "--no-sync",
         ]  # fmt: skip
         lent, identity = self.instances.account.lend(command)
-        with self._log.open("wb") as log:
-            self.instances.account.own(self._log)
+        with files.output(self.paths.root, self._log) as log:
             done = subprocess.run(
                 lent, env=ENVIRONMENT, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, umask=0o077, check=False, **identity,
