@@ -242,7 +242,7 @@ def test_a_fork_and_its_dry_run_are_refused_where_its_state_needs_a_library_that
 ) -> None:
     service = world.ready()
 
-    def refuse(source: Source, as_of: datetime | None) -> None:
+    def refuse(source: Source, as_of: datetime | None, count: int) -> None:
         if as_of is not None:
             raise Invalid("EXTENSION_VERSION_MISSING", "the library is not installed")
 

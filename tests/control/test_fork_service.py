@@ -6,6 +6,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.control import restore, services
+from ramet.control.forks import fork_services
 from ramet.control.placement import Placement
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, WrongState
@@ -39,6 +40,25 @@ def test_an_accepted_fork_is_queued_and_carries_all_that_it_inherits(world: Worl
     assert (fork.origin.project_id, fork.origin.service_id) == (parent.project_id, parent.id)
     assert accepted.initial_password is not None
     assert len(accepted.initial_password.reveal()) >= 20
+
+
+def test_there_has_to_be_room_for_all_forks_of_a_request_that_are_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, counts = world.create(), list[int]()
+    monkeypatch.setattr(world.backend.restore, "check_fork", lambda _source, _as_of, count: counts.append(count))
+
+    def fork_three() -> list[str]:
+        made = fork_services(world.plane, world.project.id, parent.id, NOW, 3, "key")
+        return [one.service.id for one in made]
+
+    first = fork_three()
+    world.worker.run_until_idle()
+    services.delete_service(world.plane, world.project.id, first[1])
+    world.worker.run_until_idle()
+    again = fork_three()
+    assert counts == [3, 1]
+    assert (first[0], first[2]) == (again[0], again[2])
 
 
 def test_a_fork_of_now_holds_what_was_committed_before_and_lives_on_its_own(world: World) -> None:

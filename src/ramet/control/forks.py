@@ -73,9 +73,10 @@ def fork_services(
     A repeated request with the same key returns the same forks, and makes those again that are gone.
     """
     keys, asked = keys_of(idempotency_key, count), asked_for(service_id, request, count)
-    if found := _all([earlier_answer(plane, project_id, key, asked) for key in keys]):
+    earlier = [earlier_answer(plane, project_id, key, asked) for key in keys]
+    if found := _all(earlier):
         return found
-    plan = plan_fork(plane, project_id, service_id, request)
+    plan = plan_fork(plane, project_id, service_id, request, earlier.count(None))
     identities, capacity = new_identities(plane, keys), capacity_of(plane)
     with plane.change(early=True) as tx:
         plane = with_present_key(plane, tx)
@@ -111,10 +112,10 @@ def _accept_missing(
     }
 
 
-def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest) -> ForkPlan:
-    """Check a request against the store and the host, and return what it comes to. Nothing is changed.
+def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkRequest, count: int = 1) -> ForkPlan:
+    """Check a request for `count` forks against the store and the host, and return what it comes to.
 
-    The host may have to read WAL or walk a directory tree for that: no transaction waits for it.
+    Nothing is changed. The host may have to read WAL or walk a directory tree for that: no transaction waits for it.
     """
     now = plane.clock()
     check_request(plane, request)
@@ -137,7 +138,7 @@ def plan_fork(plane: Plane, project_id: str, service_id: str, request: ForkReque
     as_of = point.target or (None if point.base is None else point.base.taken_at)
     base_backup = base_backup_for(plane, parent, known, point) if point.from_archive else None
     if base_backup is None:
-        plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of)
+        plane.backend.restore.check_fork(source_of(parent, base_id, point.target), as_of, count)
     return ForkPlan(parent, known, point, replace(fork, origin=_origin(parent, request, point)), base_backup, lost)
 
 

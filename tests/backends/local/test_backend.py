@@ -17,6 +17,8 @@ from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.host.cgroups import NoLimits
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import find_server
+from ramet.backends.local.restore import base_backup
+from ramet.backends.local.server.read_only_storage import room_of
 from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
 from ramet.backends.local.volumes.pool import Pool
@@ -262,6 +264,20 @@ def test_a_full_volume_refuses_forks_up_front(
         backend.restore.check_fork(Source(parent), None)
     with pytest.raises(Exhausted, match="1 MiB left"):
         backend.replicas.check_room(parent)
+
+
+def test_forks_that_are_copied_leave_the_limit_of_the_storage_free(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, copied_bytes = room_of(backend.pool), 1024**2
+    monkeypatch.setattr(Pool, "free_bytes", lambda _: room.limit_bytes + 128 * 1024**2 + 2 * copied_bytes)
+    monkeypatch.setattr(base_backup, "copied_bytes", lambda *_: copied_bytes)
+    backend.restore.check_fork(Source(parent), None, 2)
+    with pytest.raises(Exhausted, match="MiB left"):
+        backend.restore.check_fork(Source(parent), None, 3)
+    monkeypatch.setattr(base_backup, "copied_bytes", lambda *_: 0)
+    monkeypatch.setattr(Pool, "free_bytes", lambda _: 128 * 1024**2)
+    backend.restore.check_fork(Source(parent), None, 3)
 
 
 def test_the_host_is_described(backend: LocalBackend) -> None:

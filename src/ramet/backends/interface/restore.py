@@ -15,8 +15,8 @@ SNAPSHOT_UNDER_WAY = "SNAPSHOT_UNDER_WAY"
 class Restore(Protocol):
     """What is kept of the past of services, and what is made of it."""
 
-    def check_fork(self, source: Source, as_of: datetime | None) -> None:
-        """Raise Exhausted when there is no room for such a fork, Invalid when a library that it needs is gone.
+    def check_fork(self, source: Source, as_of: datetime | None, count: int = 1) -> None:
+        """Raise Exhausted when there is no room for `count` such forks, Invalid when a library that it needs is gone.
 
         `as_of` is the time of the state that the fork begins with; None: the parent as it is now.
         """

@@ -47,7 +47,7 @@ class KubernetesRestore:
         """The background jobs of this process on these servers."""
         return Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count())
 
-    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+    def check_fork(self, source: Source, as_of: datetime | None, count: int = 1) -> None:
         """Raise Invalid for what cannot be forked, as one that needs an archive where there is none.
 
         Room is the storage's business.

@@ -16,7 +16,7 @@ from ramet.model.timestamps import rfc3339
 class MemoryRestore(MemoryPart):
     """Copies of rows; obeys ramet.backends.interface.restore.Restore."""
 
-    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+    def check_fork(self, source: Source, as_of: datetime | None, count: int = 1) -> None:
         """Allow every fork."""
 
     def capture(self, child: Server, source: Source) -> Capture | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.volumes import packed
-from ramet.backends.local.volumes.copy_tree import copy_tree
+from ramet.backends.local.volumes.copy import CopyDriver
+from ramet.backends.local.volumes.copy_tree import copy_tree, same_names
 from ramet.backends.local.volumes.driver import NOTHING, Exclusions
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
 from ramet.errors import Exhausted, Failed
@@ -149,6 +150,27 @@ def test_a_snapshot_leaves_room_for_the_wal_of_servers(source: Path, small_disk:
         _pack(source, small_disk / "kept")
     assert caught.value.code == "NOT_ENOUGH_DISK"
     assert list(small_disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("size_bytes", [8192, 16384])  # kept as it is, and compressed
+def test_a_copy_leaves_room_for_the_wal_of_servers(tmp_path: Path, small_disk: Path, size_bytes: int) -> None:
+    """All of it would fit; how much others write at the same time is not known before."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(bytes(range(256)) * (size_bytes // 256))
+    with pytest.raises(Exhausted):
+        unpack_tree(_pack(tree, tmp_path / "kept"), small_disk / "copy", NOTHING, 0)
+    with pytest.raises(Exhausted, match="134,217,728 must stay free"):
+        CopyDriver().clone_tree(tree, small_disk / "copy")
+    assert list(small_disk.iterdir()) == []
+    with pytest.raises(OSError, match="No space left"):
+        copy_tree(tree, small_disk / "copy", NOTHING, same_names(CopyDriver().tree_transfer()))
+
+
+def test_one_file_is_copied_while_little_is_free(source: Path, small_disk: Path) -> None:
+    """WAL has to be archived then."""
+    CopyDriver().clone_file(source / "global/pg_control", small_disk / "file")
+    assert (small_disk / "file").read_bytes() == b"c" * 8192
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(source: Path, tmp_path: Path, small_disk: Path) -> None:

@@ -25,6 +25,7 @@ from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.read_only_storage import room_of
 from ramet.backends.local.sql import connections, extensions
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.sql.tenant_code import Allowance
@@ -45,13 +46,15 @@ class LocalRestore:
     instances: Instances
     pool: Pool
 
-    def check_fork(self, source: Source, as_of: datetime | None) -> None:
+    def check_fork(self, source: Source, as_of: datetime | None, count: int = 1) -> None:
+        """Leave the limit of the storage free where data is copied: servers go on writing during that."""
         parent = self.instances.paths(source.parent.service_id)
         driver, snapshot_id = self.pool.driver, source.snapshot_id
         if snapshot_id is None:
-            self.pool.check_room(base_backup.copied_bytes(driver, parent.data))
+            copied_bytes = base_backup.copied_bytes(driver, parent.data)
         else:
-            self.pool.check_room(snapshots.copied_bytes(driver, parent, snapshot_id))
+            copied_bytes = snapshots.copied_bytes(driver, parent, snapshot_id)
+        self.pool.check_room(count * copied_bytes + room_of(self.pool).limit_bytes if copied_bytes else 0)
         if as_of is not None:
             extensions.check_past(parent, self.instances.installations.of(source.parent.pg_major), as_of)
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ramet.backends.local.volumes import copy_tree, disk_usage, helper_process
@@ -9,7 +10,8 @@ from ramet.backends.local.volumes.atomic import built_at, remove_apart, remove_f
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Exhausted
 
-_CHUNK_BYTES = 64 * 1024 * 1024
+RESERVE_BYTES = 128 * 1024 * 1024
+_CHUNK_BYTES = 8 * 1024 * 1024
 _NO_KERNEL_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
@@ -23,6 +25,10 @@ class CopyDriver:
     def transfer(self) -> copy_tree.Transfer:
         """Return how the content of one file is copied; a function of a module, for another process calls it."""
         return copy_bytes
+
+    def tree_transfer(self) -> copy_tree.Transfer:
+        """Return how the content of a file of a tree is copied: a tree may take all the space that is left."""
+        return copy_sparing_reserve
 
     def describe(self) -> str:
         """Say in one sentence what a fork costs."""
@@ -39,7 +45,7 @@ class CopyDriver:
         """Make `target` a copy of the tree `source`. Raises Exhausted when there is not enough free space."""
         with built_at(target, remove_apart) as partial:
             ensure_room(self.estimate_bytes(source, exclusions), target)
-            form = copy_tree.same_names(self.transfer())
+            form = copy_tree.same_names(self.tree_transfer())
             return helper_process.call_to_copy(copy_tree.copy_tree, source, partial, exclusions, form)
 
     def remove_tree(self, path: Path) -> None:
@@ -60,13 +66,27 @@ class CopyDriver:
         return disk_usage.allocated_bytes(path)
 
 
-def copy_bytes(source: int, target: int, status: os.stat_result) -> None:
-    """Copy the data of an open file, and keep its holes."""
+def check_reserve(descriptor: int) -> None:
+    """Raise OSError before servers cannot write their WAL: other copies, and what is written, take space as well."""
+    status = os.fstatvfs(descriptor)
+    if status.f_bavail * status.f_frsize < RESERVE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def copy_sparing_reserve(source: int, target: int, status: os.stat_result) -> None:
+    """Do the same as `copy_bytes`. Raises OSError before servers cannot write their WAL."""
+    copy_bytes(source, target, status, check_reserve)
+
+
+def copy_bytes(
+    source: int, target: int, status: os.stat_result, check: Callable[[int], None] = lambda _descriptor: None
+) -> None:
+    """Copy the data of an open file, and keep its holes; `check` is called with the target before each chunk."""
     offset = 0
     while (data := _seek(source, offset, os.SEEK_DATA)) is not None and data < status.st_size:
         hole = _seek(source, data, os.SEEK_HOLE)
         end = status.st_size if hole is None else min(hole, status.st_size)
-        offset = _copy_range(source, target, data, end)
+        offset = _copy_range(source, target, data, end, check)
         if offset < end:
             break  # the file was truncated during the copy
     os.ftruncate(target, min(status.st_size, os.fstat(source).st_size))
@@ -82,9 +102,10 @@ def _seek(descriptor: int, offset: int, whence: int) -> int | None:
         return None
 
 
-def _copy_range(source: int, target: int, start: int, end: int) -> int:
+def _copy_range(source: int, target: int, start: int, end: int, check: Callable[[int], None]) -> int:
     """Copy from start to end and return how far it went: less than `end` only at the end of the file."""
     while start < end:
+        check(target)
         count = _copy_some(source, target, start, min(end - start, _CHUNK_BYTES))
         if not count:
             break
@@ -103,11 +124,14 @@ def _copy_some(source: int, target: int, offset: int, count: int) -> int:
 
 
 def ensure_room(needed_bytes: int, target: Path) -> None:
-    """Raise Exhausted when less than that is free where `target` is to be made."""
-    free_bytes = disk_usage.free_bytes(target.parent) if needed_bytes else 0
-    if needed_bytes > free_bytes:
+    """Raise Exhausted when less than that, and what servers need to go on, is free where `target` is to be made."""
+    if not needed_bytes:
+        return
+    free_bytes = disk_usage.free_bytes(target.parent)
+    if needed_bytes + RESERVE_BYTES > free_bytes:
         raise Exhausted(
             "NOT_ENOUGH_DISK",
-            f"A copy at {target} needs {needed_bytes:,} bytes and {free_bytes:,} are free."
+            f"A copy at {target} needs {needed_bytes:,} bytes, {RESERVE_BYTES:,} must stay free, and {free_bytes:,}"
+            " are free."
             " Free space, or move the data root to XFS or btrfs, where forks share blocks",
         )

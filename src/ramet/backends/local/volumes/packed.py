@@ -5,17 +5,15 @@ nothing writes into a packed tree once it is complete, and what is unpacked from
 """
 
 import contextlib
-import errno
 import os
-import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from ramet.backends.local.volumes import copy_tree, disk_usage, helper_process
 from ramet.backends.local.volumes.atomic import built_at, remove_apart
-from ramet.backends.local.volumes.copy import CopyDriver, copy_bytes, ensure_room
+from ramet.backends.local.volumes.copy import CopyDriver, check_reserve, copy_bytes, ensure_room
 from ramet.backends.local.volumes.driver import NOTHING, CloneStatistics, Exclusions
 from ramet.errors import Failed
 
@@ -34,7 +32,6 @@ _OPTIONS: dict[int, int] = {
 }
 _CHUNK_BYTES = 1024 * 1024
 _BEST_RATIO = 16
-_RESERVE_BYTES = 128 * 1024 * 1024
 _BLOCK_BYTES = 64 * 1024
 
 
@@ -47,7 +44,7 @@ class PackingDriver(CopyDriver):
     def clone_tree(self, source: Path, target: Path, exclusions: Exclusions = NOTHING) -> CloneStatistics:
         """Make `target` a packed copy of the tree `source`."""
         with built_at(target, remove_apart) as partial:
-            ensure_room(_RESERVE_BYTES + self.estimate_bytes(source, exclusions), target)
+            ensure_room(self.estimate_bytes(source, exclusions), target)
             return helper_process.call_to_copy(_pack_tree, source, partial, exclusions, self._earlier)
 
     def estimate_bytes(self, source: Path, exclusions: Exclusions = NOTHING) -> int:
@@ -93,23 +90,16 @@ def _compress(source: int, target: int, status: os.stat_result) -> None:
     with _opened(source, target) as (plain, packed), zstd.ZstdFile(packed, "wb", options=_OPTIONS) as compressing:
         left = status.st_size  # what is appended during the copy is in the WAL
         while left and (data := plain.read(min(left, _CHUNK_BYTES))):
-            _check_reserve(target)
+            check_reserve(target)
             compressing.write(data)
             left -= len(data)
-
-
-def _check_reserve(descriptor: int) -> None:
-    """Raise OSError before servers cannot write their WAL: how small a file will be is not known before."""
-    status = os.fstatvfs(descriptor)
-    if status.f_bavail * status.f_frsize < _RESERVE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _decompress(source: int, target: int, _status: os.stat_result) -> None:
     with _opened(source, target) as (packed, plain):
         try:
             with zstd.ZstdFile(packed) as decompressing:
-                shutil.copyfileobj(decompressing, plain, _CHUNK_BYTES)
+                _pour(decompressing.read, plain)
         except (zstd.ZstdError, EOFError) as error:
             path = Path(f"/proc/self/fd/{source}").readlink()
             raise Failed(
@@ -122,7 +112,13 @@ def _decompress(source: int, target: int, _status: os.stat_result) -> None:
 def _copy_all(source: int, target: int, _status: os.stat_result) -> None:
     """Copy a file without holes: a server that writes into them later might find the storage full."""
     with _opened(source, target) as (original, copy):
-        shutil.copyfileobj(original, copy, _CHUNK_BYTES)
+        _pour(original.read, copy)
+
+
+def _pour(read: Callable[[int], bytes], writing: BinaryIO) -> None:
+    while data := read(_CHUNK_BYTES):
+        check_reserve(writing.fileno())
+        writing.write(data)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,10 @@ class ReflinkDriver(CopyDriver):
         """Return how the content of one file is shared."""
         return share
 
+    def tree_transfer(self) -> copy_tree.Transfer:
+        """Return the same for a file of a tree: that takes no space."""
+        return share
+
     def describe(self) -> str:
         """Say in one sentence what a fork costs."""
         return "A fork shares every block with its parent; its time grows with the number of files, not their size."
