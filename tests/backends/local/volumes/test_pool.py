@@ -1,11 +1,13 @@
 """A pool is made once, found again in the same way, and never silently replaced."""
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,11 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes import pool as pools
+from ramet.backends.local.volumes import probe
 from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.backends.local.volumes.mounts import mounted_at, users_of
 from ramet.backends.local.volumes.pool import Pool, close_pool, open_pool
+from ramet.backends.local.volumes.pool_record import Record, write_record
 from ramet.backends.local.volumes.probe import best_driver
 from ramet.errors import Error, Exhausted, Failed, Invalid, WrongState
 from tests.backends.local.pools import make_pool
@@ -265,6 +269,35 @@ def test_a_plain_copy_that_does_not_fit_is_refused_before_it_starts(root: Path) 
             pool.driver.clone_tree(pool.path / "source", pool.path / "clone")
         assert [path.name for path in pool.path.iterdir()] == ["source"]
         shutil.rmtree(pool.path / "source")
+
+
+@pytest.mark.root
+def test_a_pool_on_a_full_file_system_is_opened_again(root: Path) -> None:
+    """The reserve that is removed then is in the pool."""
+    with make_pool(root / "outer", "reflink", image_size_bytes=_SIZE) as outer:
+        pool = open_pool(outer.path)
+        with (outer.path / "large").open("wb") as file:
+            for size_bytes in (1024**2, 4096):
+                with suppress(OSError):
+                    for _ in range(_SIZE // size_bytes):
+                        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size_bytes)
+        with pytest.raises((OSError, Exhausted)):
+            probe.clones_files(outer.path)
+        assert open_pool(outer.path) == pool
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "full"), OSError(errno.EDQUOT, "full"), Exhausted("NOT_ENOUGH_DISK", "full")]
+)
+def test_a_pool_where_nothing_can_be_tried_is_opened_as_it_was_made(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(_directory: Path) -> bool:
+        raise error
+
+    write_record(root / "pool.json", Record("reflink", "its file system supports it"))
+    monkeypatch.setattr(probe, "clones_files", fail)
+    assert open_pool(root).driver.name == "reflink"
 
 
 @pytest.mark.root

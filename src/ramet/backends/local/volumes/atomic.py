@@ -14,7 +14,7 @@ from ramet.errors import Exhausted
 
 Remove = Callable[[Path], None]
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _REMOVE_ATTEMPTS = 5
 
 
@@ -90,7 +90,7 @@ def _no_room_named(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         raise Exhausted(
             "NOT_ENOUGH_DISK",

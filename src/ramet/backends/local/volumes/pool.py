@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.volumes import image as images
+from ramet.backends.local.volumes.atomic import NO_ROOM
 from ramet.backends.local.volumes.disk_usage import free_bytes
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.mounts import mount_image, mounted_at, unmount
@@ -200,7 +201,7 @@ def _attach(root: Path, record: Record, *, has_quotas: bool) -> Pool:
     path = _make_path(root)
     driver = DRIVERS[record.driver]
     if record.image is None or record.file_system is None:
-        if not supports(path, record.driver):
+        if not _still_supports(path, record.driver):
             raise Failed(
                 "POOL_STORAGE_CHANGED",
                 f"{_record_path(root)} names the driver {record.driver}, which the file system of {path} lacks."
@@ -214,6 +215,21 @@ def _attach(root: Path, record: Record, *, has_quotas: bool) -> Pool:
     elif mount.image != image:
         raise Failed("POOL_PATH_TAKEN", f"{mount.source} is mounted at {path} in place of {image}. Unmount it")
     return Pool(root, path, driver, image, record.reason)
+
+
+def _still_supports(path: Path, driver: str) -> bool:
+    """Tell whether the file system of a recorded pool supports its driver.
+
+    One that is full is assumed to: nothing can be tried there before the reserve is removed, which needs an open pool.
+    """
+    try:
+        return supports(path, driver)
+    except Exhausted:
+        return True
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        return True
 
 
 def _checked_image(root: Path, record: Record, file_system: str) -> Path:
