@@ -101,6 +101,14 @@ def test_a_lock_that_is_held_elsewhere_is_waited_for_only_as_long_as_asked(tmp_p
         pass
 
 
+def test_no_file_is_made_through_a_link_in_place_of_a_lock(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(OSError, match="symbolic links"), files.locked(tmp_path / "lock"):
+        pass
+    assert not target.exists()
+
+
 def test_a_directory_that_is_gone_is_not_created_by_locking_it(tmp_path: Path) -> None:
     with files.locked(tmp_path, flags=os.O_DIRECTORY):
         pass

@@ -119,7 +119,7 @@ def locked(path: Path, *, timeout_seconds: float | None = None, flags: int = os.
     """
     is_held = False
     while not is_held:
-        with opened(path, flags) as descriptor:
+        with opened(path, flags | os.O_NOFOLLOW) as descriptor:
             if timeout_seconds is None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             elif not wait_until(lambda: _try_lock(descriptor), timeout_seconds, _PAUSE_SECONDS):
