@@ -191,9 +191,14 @@ def test_a_server_without_its_volume_is_not_started(backend: LocalBackend, paren
     assert backend.servers.inspect(parent).reason.endswith("is lost.")
 
 
-def test_observation_tells_a_serving_server_from_one_that_is_down(backend: LocalBackend, parent: Server) -> None:
+def test_observation_tells_a_serving_server_from_one_that_is_closed_or_down(
+    backend: LocalBackend, parent: Server
+) -> None:
     seen = backend.servers.inspect(parent)
-    assert (seen.serving, seen.reason) == (True, "")
+    assert (seen.serving, seen.is_closed, seen.reason) == (True, True, "Its server turns clients away.")
+    backend.servers.open(parent)
+    seen = backend.servers.inspect(parent)
+    assert (seen.serving, seen.is_closed, seen.reason) == (True, False, "")
     pid = find_server(paths_of(backend, parent))
     assert pid is not None
     psutil.Process(pid).send_signal(signal.SIGKILL)
