@@ -45,9 +45,10 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
 
 
 def _discard_older(place: Place, archived_as: str, before: datetime) -> None:
-    found = archiving.wal_of(place, archived_as).bucket.objects(layout.wal_prefix(archived_as))
+    bucket = archiving.wal_of(place, archived_as).bucket
+    found = bucket.objects(layout.wal_prefix(archived_as))
     old = [one.key for one in found if one.written_at < before and segment_named(layout.wal_name(one.key) or "")]
-    archiving.wal_of(place, archived_as).bucket.delete(old)
+    bucket.delete(old)
 
 
 def remove_unrestorable(place: Place, service_id: str) -> None:
