@@ -360,4 +360,4 @@ def test_a_drill_keeps_the_base_backup_that_it_copies(world: World, base_backup_
     state = DrillState(drill_id=new_id(), is_off_host=True, base_backup_id=base_backup_id)
     with world.store.write() as tx:
         submit(tx, ProcedureName.DRILL, service.id, state)
-        assert (service.id in rows.copied_services(tx)) is is_read
+        assert rows.has_copies_under_way(tx, service.id) is is_read

@@ -121,12 +121,12 @@ def test_services_that_are_to_get_another_host_are_found(store: Store) -> None:
 def test_who_reads_a_base_backup_is_found_until_that_is_over(store: Store) -> None:
     with store.write() as tx:
         one, other = (a_service(tx, a_project(tx), port=port) for port in (20000, 20001))
-        assert not {one.id, other.id} & services.copied_services(tx)
+        assert not any(services.has_copies_under_way(tx, each.id) for each in (one, other))
         operations.submit(tx, ProcedureName.RESTORE, "capture", one.id, {"base_backup_id": None, "parent_id": one.id})
-        assert not {one.id, other.id} & services.copied_services(tx)
+        assert not any(services.has_copies_under_way(tx, each.id) for each in (one, other))
         reads = {"base_backup_id": "20260115T000000", "parent_id": one.id}
         operations.submit(tx, ProcedureName.RESTORE, "capture", other.id, reads)
-        assert {one.id, other.id} & services.copied_services(tx) == {one.id}
+        assert [services.has_copies_under_way(tx, each.id) for each in (one, other)] == [True, False]
 
 
 def test_who_reads_a_base_backup_is_found_beside_an_operation_with_a_character_zero(store: Store) -> None:
@@ -134,4 +134,4 @@ def test_who_reads_a_base_backup_is_found_beside_an_operation_with_a_character_z
         moving, one = (a_service(tx, a_project(tx), port=port) for port in (20000, 20001))
         operations.submit(tx, ProcedureName.MOVE, "begin", moving.id, {"certificate_authority": "PEM\0"})
         operations.submit(tx, ProcedureName.DRILL, "capture", one.id, {"base_backup_id": "20260115T000000"})
-        assert {moving.id, one.id} & services.copied_services(tx) == {one.id}
+        assert [services.has_copies_under_way(tx, each.id) for each in (moving, one)] == [False, True]

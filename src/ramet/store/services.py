@@ -115,15 +115,13 @@ def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list
     return [service_of_row(row) for row in tx.execute(WITHOUT_REPORT.where(there).order_by(service.c.deleted_at))]
 
 
-def copied_services(tx: sa.Connection) -> set[str]:
-    """Return the services of which a fork is being created, or whose base backup a restore or a drill copies.
-
-    States are searched here: PostgreSQL cannot take a value from one that contains a character zero.
-    """
-    fork = service.c.parent_service_id.is_not(None) & service.c.ready_at.is_(None) & _LIVE
-    found = set(tx.scalars(sa.select(service.c.parent_service_id).where(fork)))
-    states = tx.execute(sa.select(operation.c.subject, operation.c.state).where(UNDER_WAY))
-    return found | {state.get("parent_id") or subject for subject, state in states if state.get("base_backup_id")}
+def has_copies_under_way(tx: sa.Connection, service_id: str) -> bool:
+    """Tell whether a fork of a service is being created, or a restore or a drill copies its base backup."""
+    fork = (service.c.parent_service_id == service_id) & service.c.ready_at.is_(None) & _LIVE
+    source = sa.func.coalesce(operation.c.state["parent_id"].as_string(), operation.c.subject)
+    reads = operation.c.state["base_backup_id"].as_string().is_not(None) & (source == service_id)
+    copies = sa.union_all(sa.select(service.c.id).where(fork), sa.select(operation.c.id).where(UNDER_WAY, reads))
+    return tx.execute(copies.limit(1)).first() is not None
 
 
 def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:

@@ -179,7 +179,7 @@ def _if_at_rest(plane: Plane, service_id: str) -> Service | None:
     """Return a service as it is now; None while an operation is changing it, or copies from its archive."""
     with plane.store.read() as tx:
         found = services.get_service(tx, service_id)
-        if found is None or service_id in services.copied_services(tx):
+        if found is None or services.has_copies_under_way(tx, service_id):
             return None
     return found if found.deleted_at is not None or _is_idle(found) else None
 
