@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -83,8 +82,7 @@ def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool, is_secured
         backend.servers.secure(forked, is_new=False, neutralize=True)
         backend.servers.open(forked)
         append(backend, forked, 3)
-        cut = elsewhere / "cut.img"
-        shutil.copy(image_of(backend), cut)  # what is on disk now, without dirty pages
+        cut = image_on_disk(backend, elsewhere)
         backend.servers.stop(forked)
         with mounted(cut, elsewhere / "cut") as pool:
             layout = Layout(pool / "services", backend.instances.layout.sockets)
@@ -106,8 +104,7 @@ def test_data_that_was_exchanged_survives_a_power_cut_though_it_is_served_by_its
         eventually(lambda: backend.servers.await_ready(parent, 0.5).ready)
         backend.replacements.end_timeline(parent, previous)
         append(backend, parent, 3)
-        cut = elsewhere / "cut.img"
-        shutil.copy(image_of(backend), cut)
+        cut = image_on_disk(backend, elsewhere)
         backend.servers.stop(parent)
         with mounted(cut, elsewhere / "cut") as pool:
             layout = Layout(pool / "services", backend.instances.layout.sockets)
@@ -125,8 +122,7 @@ def test_what_the_store_has_written_survives_a_power_cut(early: bool) -> None:
         store = store_in(backend.pool.path)
         with store.write(early=early) as tx:
             made = a_project(tx)
-        cut = elsewhere / "cut.img"
-        shutil.copy(image_of(backend), cut)
+        cut = image_on_disk(backend, elsewhere)
         store.close()
         with mounted(cut, elsewhere / "cut") as pool, contextlib.closing(store_in(pool)) as found, found.read() as tx:
             assert projects.get_project(tx, made.id) == made
@@ -136,9 +132,11 @@ def store_in(directory: Path) -> Store:
     return Store.open(f"sqlite:///{directory}/ramet.db")
 
 
-def image_of(backend: LocalBackend) -> Path:
+def image_on_disk(backend: LocalBackend, elsewhere: Path) -> Path:
+    """A copy of the image as it is on disk now, without dirty pages."""
     assert backend.pool.image is not None
-    return backend.pool.image
+    subprocess.run(["cp", "--sparse=always", str(backend.pool.image), str(elsewhere / "cut.img")], check=True)
+    return elsewhere / "cut.img"
 
 
 @contextlib.contextmanager
