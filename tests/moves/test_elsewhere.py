@@ -85,6 +85,7 @@ def test_labels_that_are_added_while_a_service_is_copied_do_not_end_its_move(pai
     update_labels(pair.here.plane, pair.here.project.id, shown(pair, move_id).service_id, labels)
     go_on(pair, blocked)
     assert pair.places() == ["there"]
+    assert pair.copies()[0].labels == labels
 
 
 @pytest.mark.parametrize("status", [403, 503])

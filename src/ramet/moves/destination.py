@@ -96,8 +96,11 @@ class Destination(Protocol):
     def take_place(self, service_id: str, lsn: str) -> None:
         """Request that a service stops following as soon as it has all until `lsn`, and takes its source's place."""
 
-    def equip(self, service_id: str, belongings: Belongings, mark: Mapping[str, str]) -> list[str]:
-        """Give an open service what it has here; return in sentences what it could not be given. May run again."""
+    def equip(self, service_id: str, belongings: Belongings) -> list[str]:
+        """Give an open service what it has here; return in sentences what it could not be given. May run again.
+
+        Its labels become those that the service has here now, so the mark goes.
+        """
 
     def delete(self, service_id: str) -> None:
         """Request that a service is deleted. May run again."""
