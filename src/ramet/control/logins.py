@@ -1,6 +1,7 @@
 """Logins of keys in the databases of services: a role of one's own, instead of the admin's password for everybody."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -55,7 +56,10 @@ def create_login(
         logins.insert_login(tx, login)
     password = new_password()
     verifier = scram_verifier(password)
-    plane.backend.logins.create(server_of(service), login.role, verifier, login.expires_at, read_only=login.read_only)
+    with _ended_if_refused(plane, login):
+        plane.backend.logins.create(
+            server_of(service), login.role, verifier, login.expires_at, read_only=login.read_only
+        )
     if not _is_wanted(plane, login):
         _drop_if_possible(plane, service, login.role)
         raise Unauthorized("UNAUTHORIZED", "The API key was revoked, or the login ended, just now", "Use another key.")
@@ -80,6 +84,17 @@ def revoke_login(plane: Plane, project_id: str, service_id: str, role: str) -> N
             raise NotFound("LOGIN_NOT_FOUND", "no login with that role exists", f"role {role[:64]!r}")
         logins.end_login(tx, role, plane.clock())
     _drop_if_possible(plane, service, role)
+
+
+@contextmanager
+def _ended_if_refused(plane: Plane, made: Login) -> Iterator[None]:
+    """End a login whose role cannot be made: it is not one of those that its key may have."""
+    try:
+        yield
+    except Error:
+        with plane.store.write() as tx:
+            logins.end_login(tx, made.role, plane.clock())
+        raise
 
 
 def _is_wanted(plane: Plane, made: Login) -> bool:

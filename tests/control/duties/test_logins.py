@@ -13,7 +13,7 @@ from ramet.control.duties.logins import EndedLogins
 from ramet.control.logins import create_login, list_logins
 from ramet.control.services import get_service, start_service
 from ramet.errors import Failed, Unauthorized, Unavailable, Unseen
-from ramet.model.login import Login
+from ramet.model.login import MOST_OF_KEY, Login
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
@@ -53,6 +53,21 @@ def _upgraded(world: World, service: Service) -> str:
 def _revoke(world: World) -> None:
     world.projects.revoke_key(world.key.public_key, world.plane.clock())
     EndedLogins(world.plane).drop()
+
+
+def test_a_login_whose_role_cannot_be_made_is_none_of_its_key(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Unavailable("ROLE_LOCKED", "A transaction keeps the role locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLogins, "create", refuse)
+        for _ in range(MOST_OF_KEY):
+            with pytest.raises(Unavailable, match="locked"):
+                _log_in(world, shop)
+    assert list_logins(world.plane, world.project.id, shop.id) == []
+    _log_in(world, shop)
 
 
 @pytest.mark.parametrize("replaced", [_restored, _upgraded])

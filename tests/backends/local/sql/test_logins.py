@@ -9,7 +9,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, logins
+from ramet.backends.local.sql import connections, logins, session_settings
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
@@ -142,6 +142,20 @@ def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
         with pytest.raises(psycopg.OperationalError):
             place.open(names[1], passwords[1])
     place.logins.drop(place.server, names)
+
+
+def test_a_login_or_password_waits_only_a_while_for_a_transaction_that_locks_the_admin(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(session_settings._OURS, "lock_timeout", "200ms")
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform, platform.transaction():
+        platform.execute("LOCK pg_authid IN SHARE MODE")  # as GRANT tsdbadmin TO other does on PostgreSQL 15
+        with pytest.raises(Unavailable, match="keeps the role tsdbadmin locked"):
+            place.make("ramet_login_new")
+        with pytest.raises(Unavailable, match="keeps the role tsdbadmin locked"):
+            place.instances.set_password(place.server, scram_verifier(place.password))
+    place.make("ramet_login_new")
+    place.logins.drop(place.server, ["ramet_login_new"])
 
 
 @pytest.mark.parametrize("savepoint", ["SELECT 1", "SAVEPOINT inner_one"])

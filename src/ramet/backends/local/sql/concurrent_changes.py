@@ -7,6 +7,7 @@ import psycopg
 from ramet.errors import Unavailable
 
 _ATTEMPTS = 5
+_WAITED = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 _REFUSAL = "tuple concurrently updated"  # its class, XX000, is that of all internal errors
 
 
@@ -23,6 +24,20 @@ def retry_if_altered(change: Callable[[], object]) -> None:
             if not was_altered(error):
                 raise
     change()
+
+
+def change_role(service_id: str, role: str, change: Callable[[], object]) -> None:
+    """Make a change of a role, as `retry_if_altered` does. Raises Unavailable while a transaction locks the role."""
+    try:
+        retry_if_altered(change)
+    except (*_WAITED, psycopg.errors.InternalError_) as error:
+        if not isinstance(error, _WAITED) and not was_altered(error):
+            raise
+        raise Unavailable(
+            "ROLE_LOCKED",
+            f"A transaction in service {service_id} keeps the role {role} locked",
+            "End that transaction, then try again.",
+        ) from error
 
 
 def was_altered(error: Exception) -> bool:

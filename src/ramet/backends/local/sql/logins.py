@@ -12,6 +12,7 @@ import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, ownership, prepared_transactions
+from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.errors import Error, Failed, Unavailable
 from ramet.model.passwords import Secret
@@ -26,26 +27,35 @@ _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE us
 
 
 def create(paths: ServicePaths, role: str, verifier: Secret, until: datetime, *, read_only: bool) -> None:
-    """Create a role that can log in until a time, or renew it; may run again."""
-    with connections.connect(paths) as connection, connection.transaction():
-        verb = "ALTER" if connection.execute(_FOUND, ([role], PREFIX)).fetchone() else "CREATE"
-        connections.run(
-            connection,
-            f"{verb} ROLE {{}} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS INHERIT"
-            f" CONNECTION LIMIT {_MOST_CONNECTIONS} VALID UNTIL {{until}} PASSWORD {{verifier}}",
-            role,
-            until=rfc3339(until),
-            verifier=verifier.reveal(),
-        )
-        if read_only:
-            connections.run(connection, "ALTER ROLE {} SET tsdb_admin.read_only_role = true", role)
-            connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role)
-            connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role)
-        else:
-            connections.run(connection, "GRANT {} TO {}", ADMIN_ROLE, role)
-            connections.run(
-                connection, "ALTER ROLE {} IN DATABASE {} SET role = {admin}", role, DATABASE, admin=ADMIN_ROLE
-            )
+    """Create a role that can log in until a time, or renew it; may run again.
+
+    Raises Unavailable while a transaction locks what the role is to be a member of.
+    """
+
+    def change() -> None:
+        with connections.connect(paths) as connection, connection.transaction():
+            _create(connection, role, verifier, until, read_only=read_only)
+
+    change_role(paths.service_id, ADMIN_ROLE, change)
+
+
+def _create(connection: Connection, role: str, verifier: Secret, until: datetime, *, read_only: bool) -> None:
+    verb = "ALTER" if connection.execute(_FOUND, ([role], PREFIX)).fetchone() else "CREATE"
+    connections.run(
+        connection,
+        f"{verb} ROLE {{}} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS INHERIT"
+        f" CONNECTION LIMIT {_MOST_CONNECTIONS} VALID UNTIL {{until}} PASSWORD {{verifier}}",
+        role,
+        until=rfc3339(until),
+        verifier=verifier.reveal(),
+    )
+    if read_only:
+        connections.run(connection, "ALTER ROLE {} SET tsdb_admin.read_only_role = true", role)
+        connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role)
+        connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role)
+    else:
+        connections.run(connection, "GRANT {} TO {}", ADMIN_ROLE, role)
+        connections.run(connection, "ALTER ROLE {} IN DATABASE {} SET role = {admin}", role, DATABASE, admin=ADMIN_ROLE)
 
 
 def drop(paths: ServicePaths, roles: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, logins, mover, read_only_access, service_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
-from ramet.backends.local.sql.concurrent_changes import retry_if_altered, was_altered
+from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, unusable_verifier
@@ -72,16 +72,7 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret, wal_level: WalLeve
             _ensure_admin(connection, verifier, wal_level)
             reset_closing_settings(connection)
 
-    try:
-        retry_if_altered(change)
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.InternalError_) as error:
-        if isinstance(error, psycopg.errors.InternalError_) and not was_altered(error):
-            raise
-        raise Unavailable(
-            "ROLE_LOCKED",
-            f"A transaction in service {paths.service_id} keeps the role {ADMIN_ROLE} locked",
-            "End that transaction, then try again.",
-        ) from error
+    change_role(paths.service_id, ADMIN_ROLE, change)
 
 
 def replace_verifier(paths: ServicePaths, earlier: Secret, verifier: Secret) -> bool:
