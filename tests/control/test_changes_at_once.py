@@ -1,4 +1,4 @@
-"""Keys and projects that two requests change at once: neither change is lost."""
+"""What two requests change at once: neither change is lost, and no limit is passed."""
 
 import threading
 from collections.abc import Callable
@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.memory.backend import MemoryBackend
 from ramet.control import keys as control_keys
 from ramet.control import projects as control_projects
-from ramet.control.plane import utc_now
+from ramet.control.placement import Placement
+from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
-from ramet.errors import WrongState
+from ramet.errors import Exhausted, WrongState
+from ramet.events.webhooks import MOST_WEBHOOKS, create_webhook, list_webhooks
 from ramet.model.rights import Role
-from ramet.store import keys
+from ramet.store import keys, webhooks
 from ramet.store.database import Store
+from tests.worlds import ROOT_KEY
 
 _TOGETHER_SECONDS = 0.5
 
@@ -33,7 +37,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, *acts: Call
     with monkeypatch.context() as patch, ThreadPoolExecutor(len(acts)) as pool:
         patch.setattr(module, name, late)
         for each in [pool.submit(act) for act in acts]:
-            with suppress(WrongState):
+            with suppress(WrongState, Exhausted):
                 each.result()
 
 
@@ -72,3 +76,17 @@ def test_two_admins_that_revoke_each_other_at_once_leave_one(store: Store, monke
 
     at_once(monkeypatch, keys, "list_keys", *(revoke(admin.public_key) for admin in admins))
     assert [key.revoked_at is None for key in verbs.list_keys(project.id)].count(True) == 1
+
+
+def test_two_webhooks_made_at_once_do_not_pass_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Projects(store).create_project("shop", utc_now())
+    placement = Placement("local", "localhost", range(20000, 20100))
+    plane = Plane(store, MemoryBackend(), placement, ROOT_KEY, lambda: None, utc_now)
+
+    def create() -> object:
+        return create_webhook(plane, project.id, "https://example.com/")
+
+    for _ in range(MOST_WEBHOOKS - 1):
+        create()
+    at_once(monkeypatch, webhooks, "list_of", create, create)
+    assert len(list_webhooks(plane, project.id)) == MOST_WEBHOOKS

@@ -26,7 +26,7 @@ from ramet.model.events import (
 )
 from ramet.model.passwords import Secret
 from ramet.model.secret_marks import check_mark
-from ramet.store import events
+from ramet.store import events, projects
 from ramet.store import webhooks as rows
 from ramet.store.webhooks import WebhookRow
 
@@ -54,6 +54,7 @@ def create_webhook(
     )
     acting.note(subject=webhook_id)
     with plane.store.write() as tx:
+        projects.get_project(tx, project_id, lock=True)  # two requests do not count the same webhooks
         if len(rows.list_of(tx, project_id)) >= MOST_WEBHOOKS:
             raise Exhausted(
                 "TOO_MANY_WEBHOOKS", f"The project has {MOST_WEBHOOKS} webhooks, and may have no more", "Delete one."
