@@ -8,6 +8,7 @@ import pytest
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.system_user import server_account
+from ramet.backends.local.process.log_files import tail
 from ramet.errors import Failed
 
 
@@ -107,6 +108,15 @@ def test_no_file_is_made_through_a_link_in_place_of_a_lock(tmp_path: Path) -> No
     with pytest.raises(OSError, match="symbolic links"), files.locked(tmp_path / "lock"):
         pass
     assert not target.exists()
+
+
+def test_nothing_is_read_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a secret\n")
+    (tmp_path / "log").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("log", "pipe", "nothing"):
+        assert (files.read(tmp_path / name), tail(tmp_path / name)) == ("", b"")
+    assert (files.read(tmp_path / "secret"), tail(tmp_path / "secret")) == ("a secret\n", b"a secret\n")
 
 
 def test_a_directory_that_is_gone_is_not_created_by_locking_it(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Private files and directories: written whole, locked, flushed, and owned by whom their directory belongs to."""
 
+import errno
 import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ramet.errors import Failed
 from ramet.machine.waiting import wait_until
@@ -28,11 +30,30 @@ def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode:
         flush(path.parent)
 
 
-def read(path: Path) -> str:
-    """Return what is in a file; nothing when there is none."""
-    with suppress(FileNotFoundError):
-        return path.read_text()
+def read(path: Path, *, errors: str = "strict") -> str:
+    """Return what is in a text file; nothing when there is none, or a symbolic link."""
+    with suppress(FileNotFoundError), plain(path) as file:
+        return file.read().decode(errors=errors)
     return ""
+
+
+@contextmanager
+def plain(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it. Raises FileNotFoundError also for a symbolic link: root would show what it points to."""
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _no_file(path) from error
+            raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _no_file(path)
+        yield stack.enter_context(open(descriptor, "rb", closefd=False))
+
+
+def _no_file(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "Not a file, and so not read", str(path))
 
 
 def update(path: Path, text: str) -> None:

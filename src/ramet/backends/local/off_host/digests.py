@@ -1,5 +1,6 @@
 """The SHA-256 of each WAL file that was sent to the archive, kept on the host: one line each, in order."""
 
+import os
 from collections.abc import Set
 
 from ramet.archive.layout import is_wal_file
@@ -12,7 +13,8 @@ _FILE = "off_host_digests"
 
 def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
     """Remember the digest of a file that was sent. May run twice. A full disk may have cut the line before it."""
-    with (paths.root / _FILE).open("a") as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with files.opened(paths.root / _FILE, flags) as descriptor, open(descriptor, "w", closefd=False) as file:
         file.write(f"\n{name} {digest}\n")
 
 

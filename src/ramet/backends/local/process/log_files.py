@@ -1,12 +1,14 @@
 """The log files of one server: PostgreSQL's JSON log, and its output before the logging collector starts."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.local.host.files import read
+from ramet.backends.local.host.files import plain, read
 from ramet.backends.local.host.paths import ServicePaths
 
 _TAIL_BYTES = 64 * 1024
@@ -29,7 +31,8 @@ def files(paths: ServicePaths) -> list[Path]:
 def entries(paths: ServicePaths) -> Iterator[dict[str, Any]]:
     """Yield all structured entries, oldest first, without a line that is still being written."""
     for file in files(paths):
-        yield from _parsed(file.read_bytes())
+        with suppress(FileNotFoundError), plain(file) as opened:
+            yield from _parsed(opened.read())
 
 
 def last_lines(paths: ServicePaths) -> str:
@@ -43,9 +46,7 @@ def last_lines(paths: ServicePaths) -> str:
 
 def failed_to_start(paths: ServicePaths, since_ns: int) -> bool:
     """Tell whether the log of a server that was started at about `since_ns` (since the epoch) has a fatal error."""
-    if paths.start_log.exists() and any(
-        f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP
-    ):
+    if any(f"{word}: " in line for line in _start_lines(paths.start_log) for word in _GIVING_UP):
         return True
     now_ns = time.time_ns()
     written = [file for file in _by_last_write(files(paths), now_ns)[-2:] if since_ns <= _written_ns(file) <= now_ns]
@@ -114,10 +115,11 @@ def _start_lines(file: Path) -> list[str]:
 
 
 def tail(file: Path) -> bytes:
-    """Return the end of a file, which may be long."""
-    with file.open("rb") as opened:
-        opened.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+    """Return the end of a file, which may be long; nothing when there is none."""
+    with suppress(FileNotFoundError), plain(file) as opened:
+        opened.seek(max(0, os.fstat(opened.fileno()).st_size - _TAIL_BYTES))
         return opened.read()
+    return b""
 
 
 def _parsed(content: bytes) -> Iterator[dict[str, Any]]:

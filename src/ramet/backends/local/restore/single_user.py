@@ -81,7 +81,7 @@ class SingleUser:
 
     def messages(self) -> Sequence[str]:
         """Return the log of the last recovery, including the result of its query."""
-        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return files.read(self.log, errors="replace").splitlines()
 
     def _restore_signal(self, leaves_timeline: int | None) -> None:
         """Let archive recovery continue that was killed near its end.

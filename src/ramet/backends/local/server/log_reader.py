@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ramet.backends.local.host.files import plain
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.model.cursor import decode_cursor, encode_cursor, sequence_number
@@ -63,7 +64,7 @@ def lines_backwards(files: list[Path], begin: Place | None = None) -> Iterator[t
 
 def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
     try:
-        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        with plain(file) as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
             # What follows the last newline is still being written.
             stop = text.rfind(b"\n", 0, len(text) if end is None else end) + 1
             while stop > 0:

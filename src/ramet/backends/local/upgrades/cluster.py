@@ -75,10 +75,7 @@ class Cluster:
 
     def progress(self) -> str:
         """Return what pg_upgrade does, in its words."""
-        try:
-            lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        except FileNotFoundError:
-            return ""
+        lines = [line.strip() for line in files.read(self._log, errors="replace").splitlines() if line.strip()]
         return f"{len(lines)} {lines[-1]}" if lines else ""
 
     def upgrade(self) -> dict[str, Any]:
