@@ -248,6 +248,7 @@ def test_the_manifests_are_what_the_chart_makes() -> None:
         ("services.namespace=", "services.namespace must name a namespace"),
         ("settings.RAMET_KUBERNETES_NAMESPACE=other", "set services.namespace instead"),
         ("settings.RAMET_PORT=1", "the chart itself sets RAMET_PORT"),
+        ("settings.RAMET_TLS_CERT=/tls.crt", "set ingress.host and ingress.tlsSecret instead"),
     ):
         with pytest.raises(subprocess.CalledProcessError) as refused:
             helm("template", "ramet", str(_CHART), *version, "--set", wrong)

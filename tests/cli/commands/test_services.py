@@ -206,6 +206,15 @@ def test_delete_says_what_stays_where_the_service_is_archived(terminal: Terminal
     assert terminal.ramet("service", "delete", "safe", typed="safe\n").code == 0
 
 
+def test_a_service_that_is_archived_no_more_still_shows_the_name_of_its_data(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.backend.archive, "location", "s3://bucket")
+    archive = terminal.made("service", "archive", terminal.made("service", "create", "left")["name"], "--set", "off")
+    assert not archive["enabled"]
+    assert archive["server_name"] in terminal.ramet("service", "archive", "left").out
+
+
 def test_delete_removes_the_saved_password(terminal: Terminal) -> None:
     made = terminal.made("service", "create", "forgotten")
     assert made["initial_password"] in (terminal.config / "pgpass").read_text()

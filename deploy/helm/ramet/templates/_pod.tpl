@@ -10,7 +10,7 @@ metadata:
     app.kubernetes.io/name: ramet
     app.kubernetes.io/component: {{ .component }}
   annotations:
-    ramet/settings: {{ include (print $root.Template.BasePath "/settings.yaml") $root | sha256sum | trunc 16 }}
+    ramet/settings: {{ include (print $root.Template.BasePath "/settings.yaml") $root | sha256sum | trunc 16 | quote }}
 spec:
   serviceAccountName: ramet
   terminationGracePeriodSeconds: 60

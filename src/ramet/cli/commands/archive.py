@@ -34,8 +34,9 @@ def show_archive(client: Client, service: Service, choice: str | None, output: s
 
 def _pairs(archive: Archive) -> list[tuple[str, str]]:
     if not archive.enabled:
-        why = "no archive is configured (RAMET_ARCHIVE_URL)" if archive.url is None else "off"
-        return [("archive", why)]
+        if archive.url is None:
+            return [("archive", "no archive is configured (RAMET_ARCHIVE_URL)")]
+        return [("archive", "off"), ("server name", archive.server_name)]
     seconds = archive.lag_seconds
     lag = "unknown until the first base backup is complete" if seconds is None else f"{seconds:.0f} s"
     until, base, verified = archive.archived_until, archive.base_backup_time, archive.last_proven_restore
