@@ -50,7 +50,7 @@ class Running:
             user="tsdbadmin",
             dbname=database,
             password=self.password,
-            connect_timeout=10,
+            connect_timeout=120,
             autocommit=True,
         )
 

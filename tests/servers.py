@@ -42,7 +42,10 @@ def postgresql() -> Iterator[str]:
             yield f"postgresql+psycopg://ramet@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)
-            server.wait(BOUND_SECONDS)
+            try:
+                server.wait(BOUND_SECONDS)
+            finally:
+                server.kill()
     finally:
         shutil.rmtree(directory)
 

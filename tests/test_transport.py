@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
+from harness.waiting import BOUND_SECONDS
 from ramet.client import ApiError, Client, TimedOut, elsewhere
 from ramet.client.http_connection import Limits
 from ramet.client.transport import HttpTransport, checked_address, verification
@@ -32,10 +33,10 @@ def server(*answers: Callable[[socket.socket], None]) -> Iterator[str]:
                 with connection:
                     answer(connection)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread.join(30)
+        thread.join(BOUND_SECONDS)
     assert not thread.is_alive()
 
 

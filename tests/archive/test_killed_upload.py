@@ -50,9 +50,11 @@ def test_an_upload_continues_after_its_process_was_killed(s3_bucket: Bucket, tmp
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     words = [sys.executable, "-c", _UPLOAD, s3_bucket.url, str(tree)]
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "half\n"
-        process.kill()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "half\n"
+        finally:
+            process.kill()
     second = layout.part_key(INFO.server_name, INFO.backup_id, 1)
     backups = BaseBackups(s3_bucket, INFO.server_name, part_bytes=_PART_BYTES)
     assert backups.complete() == []

@@ -86,7 +86,7 @@ class Ramet:
             "dbname": "tsdb",
             "password": self.passwords.get(f"{endpoint.host}:{endpoint.port}", "never returned"),
             "sslmode": "require",
-            "connect_timeout": "10",
+            "connect_timeout": "120",
         }
         return make_conninfo("", **{**parameters, **changes})
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.local.server import read_only_module
 from tests.conformance.server import Ramet
 from tests.conformance.shapes import Service
@@ -27,7 +27,7 @@ def test_rule_21_psql_connects_with_the_uri_that_clients_make(ramet: Ramet, shop
         ["psql", uri, "-X", "-At", "-c", "SELECT count(*) FROM orders"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=BOUND_SECONDS,
         check=True,
     )
     assert done.stdout.strip() == "1000"

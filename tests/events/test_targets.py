@@ -86,7 +86,7 @@ def test_a_name_is_looked_up_once_and_its_address_connected_to(monkeypatch: pyte
     asked = _names(monkeypatch, ["127.0.0.1"], ["10.0.0.1"])
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        answering = threading.Thread(target=_answer_once, args=(server,))
+        answering = threading.Thread(target=_answer_once, args=(server,), daemon=True)
         answering.start()
         sender = Sender([ipaddress.ip_network("127.0.0.0/8")], seconds=30)
         assert sender.send(f"http://rebind.example:{port}/", {}, b"{}").status == 200
@@ -116,7 +116,7 @@ def _drip(server: socket.socket, parts: bytes, ended: threading.Event) -> None:
 def _sent_to_one_that_drips(parts: bytes, seconds: float) -> Response:
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        dripping = threading.Thread(target=_drip, args=(server, parts, ended))
+        dripping = threading.Thread(target=_drip, args=(server, parts, ended), daemon=True)
         dripping.start()
         sender = Sender([ipaddress.ip_network("127.0.0.0/8")], seconds=seconds)
         response = sender.send(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"{}")

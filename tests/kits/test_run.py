@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.client.errors import UNKNOWN_ANSWER
@@ -85,9 +85,11 @@ def test_a_request_to_end_reaches_the_command_and_the_fork_is_deleted(
     waits = python(f"open({str(begun)!r}, 'w').close()", "import time", "time.sleep(600)")
     environ = {**os.environ, **world.environ(), "HOME": str(tmp_path)}
     running = subprocess.Popen([sys.executable, "-m", "ramet", "run", "--fork", "shop", "--", *waits], env=environ)
-    eventually(begun.exists)
-    running.send_signal(signal.SIGTERM)
-    assert running.wait(120) == 128 + signal.SIGTERM
+    try:
+        eventually(begun.exists)
+    finally:
+        running.send_signal(signal.SIGTERM)
+    assert running.wait(BOUND_SECONDS) == 128 + signal.SIGTERM
     eventually(lambda: left(world) == [])
 
 

@@ -35,11 +35,13 @@ def test_steps_count_once_although_connections_break(postgresql_url: str, host: 
     breaker.start()
     worker.start()
     deadline = time.monotonic() + BOUND_SECONDS
-    while sum(broken) < 40:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    stop.set()
-    breaker.join()
+    try:
+        while sum(broken) < 40:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        breaker.join()
     while not all(is_over(store, operation_id) for operation_id in ids):
         assert time.monotonic() < deadline
         time.sleep(0.01)

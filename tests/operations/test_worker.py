@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from harness.waiting import BOUND_SECONDS
 from ramet.errors import Unavailable
 from ramet.model.status import OperationStatus
 from ramet.operations import worker as worker_module
@@ -22,8 +23,6 @@ from ramet.store.database import Store
 from ramet.store.tables import operation
 from tests.operations.effects import STEPS, Host, counting, found, is_over, submitted, writes, written
 from tests.stores import open_store
-
-BOUND_SECONDS = 30.0
 
 
 def await_true(condition: Callable[[], bool]) -> None:
@@ -209,7 +208,8 @@ def test_a_deaf_listener_listens_again(postgresql_url: str) -> None:
     store.close()
 
 
-def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host) -> None:
+def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.05)
     entered, leave = threading.Event(), threading.Event()
 
     def linger(work: Work[Any]) -> Outcome:
@@ -217,7 +217,7 @@ def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host) -> No
         assert leave.wait(BOUND_SECONDS)
         return Next("three", changes=writes(work))
 
-    first = Worker(store, [counting(host, {"two": linger})], lease_seconds=0.6)
+    first = Worker(store, [counting(host, {"two": linger})], lease_seconds=1.5)
     second = Worker(store, [counting(host)])
     first.start()
     operation_id = submitted(store, first.wake)

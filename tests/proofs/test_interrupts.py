@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 
 pytestmark = pytest.mark.slow
 # Who runs in the background of a shell is deaf to Ctrl-C, and so are its children.
@@ -31,9 +31,12 @@ def test_a_proof_that_is_interrupted_at_its_start_says_so_and_leaves_nothing(tmp
         text=True,
     )
     with begun:
-        eventually(lambda: any(ground.glob("*/ramet.log")), "its Ramet", 0.0005)
-        os.kill(begun.pid, signal.SIGINT)
-        _, said = begun.communicate(timeout=90)
+        try:
+            eventually(lambda: any(ground.glob("*/ramet.log")), "its Ramet", 0.0005)
+            os.kill(begun.pid, signal.SIGINT)
+            _, said = begun.communicate(timeout=BOUND_SECONDS)
+        finally:
+            begun.kill()
     assert begun.returncode == 130
     assert "interrupted" in said
     assert "Traceback" not in said

@@ -216,9 +216,11 @@ def killed_in_the_middle(instance: Instance, bucket: Bucket, key: Path) -> str:
             assert process.poll() is None, (instance.root / "killed.log").read_text()
             return "Create the volume" in (instance.root / "killed.log").read_text()
 
-        eventually(is_under_way, "the recovery", 0.005)
-        process.kill()
-        process.wait()
+        try:
+            eventually(is_under_way, "the recovery", 0.005)
+        finally:
+            process.kill()
+            process.wait()
     (step,) = instance.steps("procedure = 'recover'")
     assert step.status == "RUNNING"
     return step.step

@@ -139,7 +139,7 @@ def test_a_client_waits_for_few_of_many_patient_writers(tmp_path: Path) -> None:
             eventually(partial(_waits, thread))
     for thread in (*steps, client):
         thread.join()
-    assert order.index("client") <= 4  # one that is patient may come between, for the lock is not fair
+    assert order.index("client") <= 6  # some that are patient may come between, for the lock is not fair
     store.close()
 
 

@@ -133,7 +133,7 @@ def test_the_role_of_a_copy_goes_when_a_server_that_has_moved_is_started_again(
         backend.servers.maintain(server, 1.0, datetime.now(UTC))
         return movers(instances.paths(server.service_id)) == []
 
-    eventually(is_clear, "the end of the role", seconds=20)
+    eventually(is_clear, "the end of the role")
 
 
 def test_a_moved_service_has_what_the_operator_needs(

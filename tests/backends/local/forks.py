@@ -45,9 +45,9 @@ def services_of(backend: LocalBackend) -> list[str]:
 
 def destroy_all(backend: LocalBackend, but: frozenset[str] = frozenset()) -> None:
     """Destroy every service but those with some ids, and look that the host holds nothing else then."""
-    for service_id in services_of(backend):
-        if service_id not in but:
-            backend.servers.destroy(service_id)
+    with contextlib.ExitStack() as ends:  # what cannot be destroyed keeps nothing else running
+        for service_id in set(services_of(backend)) - but:
+            ends.callback(backend.servers.destroy, service_id)
     assert set(services_of(backend)) <= but
     assert not [found for found in LocalInventory(backend).resources() if found.service_id not in but]
 

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,8 +51,9 @@ def make_servers(pool: Path | None = None) -> Iterator[Instances]:
             yield instances
         finally:
             found = instances.layout.services.iterdir() if instances.layout.services.exists() else ()
-            for directory in found:
-                instances.remove(directory.name, 10)
+            with ExitStack() as ends:  # what cannot be removed keeps nothing else running
+                for directory in found:
+                    ends.callback(instances.remove, directory.name, 10)
             shutil.rmtree(instances.layout.sockets, ignore_errors=True)
 
 
@@ -93,6 +94,6 @@ def connect(server: Server, password: Secret | str, **changes: str) -> psycopg.C
         "dbname": "tsdb",
         "password": password if isinstance(password, str) else password.reveal(),
         "sslmode": "require",
-        "connect_timeout": "10",
+        "connect_timeout": "120",
     }
     return psycopg.connect(make_conninfo("", **parameters | changes), autocommit=True)

@@ -38,7 +38,7 @@ def _run(backend: LocalBackend, server: Server, program: str, *arguments: str) -
 @contextmanager
 def _load(backend: LocalBackend, server: Server) -> Iterator[None]:
     """Run pgbench while the body runs, once it has gone round."""
-    pgbench = _run(backend, server, "pgbench", "--client=2", "--time=120", "--no-vacuum")
+    pgbench = _run(backend, server, "pgbench", "--client=2", "--time=3600", "--no-vacuum")
     try:
         eventually(lambda: _sums(backend, server)[-1] > 100)
         yield

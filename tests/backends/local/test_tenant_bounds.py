@@ -111,9 +111,11 @@ def test_no_tenant_can_become_a_member_of_a_role_that_accesses_the_host(tenant: 
         tenant.run("COPY (SELECT 1) TO PROGRAM 'cat'")
 
 
-@pytest.mark.parametrize("user", ["ramet", "postgres"])
-def test_the_platform_cannot_be_reached_over_tcp(tenant: Tenant, user: str) -> None:
-    with pytest.raises(psycopg.OperationalError):
+@pytest.mark.parametrize(
+    ("user", "said"), [("ramet", "pg_hba.conf rejects"), ("postgres", "password authentication failed")]
+)
+def test_the_platform_cannot_be_reached_over_tcp(tenant: Tenant, user: str, said: str) -> None:
+    with pytest.raises(psycopg.OperationalError, match=said):
         connect(tenant.server, tenant.password, user=user)
 
 

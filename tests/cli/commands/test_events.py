@@ -43,7 +43,9 @@ def test_each_event_is_written_when_it_is_known(terminal: Terminal) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "ramet", "events", "seen", "--type", "service.ready", "--follow", "-o", "yaml"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ, text=True) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
-        process.kill()
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(2)]
+        finally:
+            process.kill()
     assert (lines[0], yaml.safe_load(lines[1]).keys()) == ("---\n", {"id"})

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.cli.host import instance
 from ramet.cli.host.ending import end_all
 from ramet.errors import WrongState
@@ -21,8 +22,8 @@ import pathlib, signal, sys
 from ramet.cli.host import instance
 directory = pathlib.Path(sys.argv[1])
 with instance.alone(directory):
-    instance.announce(directory, "http://here")
     try:
+        instance.announce(directory, "http://here")
         signal.pause()
     except KeyboardInterrupt:
         pass
@@ -30,12 +31,16 @@ with instance.alone(directory):
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> "subprocess.Popen[bytes]":
+def holder(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """Another process that locks the directory exclusively, and exits in order at SIGTERM."""
     program = "import signal\nsignal.signal(signal.SIGTERM, signal.default_int_handler)\n" + _HOLDER
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
-    eventually(lambda: instance.running(tmp_path) is not None)
-    return process
+    try:
+        eventually(lambda: instance.running(tmp_path) is not None)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_second_process_is_refused_with_the_pid_and_address_of_the_first(
@@ -44,23 +49,23 @@ def test_a_second_process_is_refused_with_the_pid_and_address_of_the_first(
     for way_in in (instance.alone, instance.shared):
         with pytest.raises(WrongState, match=rf"pid {holder.pid}.*http://here"), way_in(tmp_path):
             pass
-    instance.end(tmp_path, 10)
-    holder.wait(10)
+    instance.end(tmp_path, BOUND_SECONDS)
+    holder.wait(BOUND_SECONDS)
 
 
 def test_end_waits_until_the_directory_is_unlocked(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
-    ended = instance.end(tmp_path, 10)
+    ended = instance.end(tmp_path, BOUND_SECONDS)
     assert ended is not None
     assert ended.process.pid == holder.pid
     assert instance.running(tmp_path) is None
-    assert holder.wait(10) == 0
+    assert holder.wait(BOUND_SECONDS) == 0
     with instance.alone(tmp_path):
         pass
 
 
 def test_a_killed_process_does_not_lock_the_directory(tmp_path: Path, holder: "subprocess.Popen[bytes]") -> None:
     holder.kill()
-    holder.wait(10)
+    holder.wait(BOUND_SECONDS)
     assert (tmp_path / "run.json").exists()
     assert instance.running(tmp_path) is None
     assert instance.end(tmp_path, 1) is None
@@ -72,7 +77,7 @@ def test_another_process_with_the_recorded_pid_is_not_signalled(
     tmp_path: Path, holder: "subprocess.Popen[bytes]"
 ) -> None:
     record = tmp_path / "run.json"
-    stranger = multiprocessing.get_context("spawn").Process(target=signal.pause)
+    stranger = multiprocessing.get_context("spawn").Process(target=signal.pause, daemon=True)
     stranger.start()
     found = json.loads(record.read_text())
     found["process"]["pid"] = stranger.pid
@@ -82,7 +87,7 @@ def test_another_process_with_the_recorded_pid_is_not_signalled(
     stranger.kill()
     stranger.join()
     os.kill(holder.pid, signal.SIGTERM)
-    holder.wait(10)
+    holder.wait(BOUND_SECONDS)
 
 
 def test_shared_locks_exclude_an_exclusive_lock(tmp_path: Path) -> None:

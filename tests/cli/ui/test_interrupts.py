@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import BOUND_SECONDS
 from tests.cli.world import World, open_world
 
 
@@ -28,10 +29,14 @@ def _interrupted(world: World, home: Path, *arguments: str) -> tuple[int, str]:
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environ, text=True
     ) as process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            rest = process.stderr.read()
+            process.wait(BOUND_SECONDS)
+        finally:
+            process.kill()
     return process.returncode, first + rest
 
 

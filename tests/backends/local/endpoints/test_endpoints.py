@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from harness.ports import free_port
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.model.passwords import new_password
@@ -73,7 +73,7 @@ def test_fifty_clients_at_once_wait_for_a_server_that_sleeps(backend: LocalBacke
     with ThreadPoolExecutor(50) as pool:
         answers = [pool.submit(ask, server) for _ in range(50)]
         wake(backend, server)
-        assert {answer.result(30) for answer in answers} == {(42,)}
+        assert {answer.result(BOUND_SECONDS) for answer in answers} == {(42,)}
     assert not backend.endpoints.waiting(0.0)
 
 
@@ -113,7 +113,7 @@ def test_who_waits_in_vain_is_told_why(backend: LocalBackend, server: Server, ss
     client.start()
     eventually(lambda: server.service_id in backend.endpoints.waiting(1.0))
     backend.endpoints.refuse(server.service_id, "the disk is full", "Make room.")
-    client.join(30)
+    client.join(BOUND_SECONDS)
     assert "the disk is full" in found[0]
     assert "Make room." in found[0]
 
@@ -128,7 +128,7 @@ def test_the_process_of_the_endpoints_may_be_killed(backend: LocalBackend, serve
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ask, server)
         wake(backend, server)
-        assert answer.result(30) == (42,)
+        assert answer.result(BOUND_SECONDS) == (42,)
     backend.endpoints.end()
     backend.endpoints.keep([server], [])
     assert ask(server) == (42,)

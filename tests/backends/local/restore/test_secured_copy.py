@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend, open_backend
 from ramet.backends.local.process import postgres
@@ -254,7 +254,7 @@ def test_snapshots_of_a_service_that_are_secured_at_once_do_not_meet(
     both_run, secure_fork = threading.Barrier(2), securing.secure_fork
 
     def wait_and_secure(*arguments: Any, **options: Any) -> tuple[dict[str, Any], bool]:
-        both_run.wait(10)
+        both_run.wait(BOUND_SECONDS)
         return secure_fork(*arguments, **options)
 
     monkeypatch.setattr(securing, "secure_fork", wait_and_secure)

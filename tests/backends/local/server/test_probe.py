@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness.ports import free_port
+from harness.waiting import BOUND_SECONDS
 from ramet.backends.local.server.probe import Presence, presence
 
 _ERROR = b"E\0\0\0\x30SFATAL\0VFATAL\0C%b\0Mno\0\0"
@@ -25,10 +26,10 @@ def answering(*parts: bytes) -> Iterator[int]:
                     client.recv(4096)
                     client.sendall(part)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(20)
+        thread.join(BOUND_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.waiting import eventually
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.local.volumes import image as images
 from ramet.backends.local.volumes import pool as pools
 from ramet.backends.local.volumes import probe
@@ -92,7 +92,7 @@ def test_processes_that_open_one_pool_at_once_mount_it_once(root: Path) -> None:
     program = "import sys; from ramet.backends.local.volumes.pool import *; "
     program += f"open_pool(Path({str(root)!r}), driver='reflink', image_size_bytes={_SIZE})"
     processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(4)]
-    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert [process.wait(BOUND_SECONDS) for process in processes] == [0, 0, 0, 0]
     assert len(_mounts_of(root)) == 1
 
 
