@@ -10,7 +10,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import adoption, connections, foreign
+from ramet.backends.local.sql import adoption, connections, foreign, read_only_access
 from ramet.errors import Failed
 from tests.backends.local.hosts import boot, new_server, restart
 from tests.sources import MAJORS
@@ -140,6 +140,11 @@ def test_a_database_that_accepts_no_connections_is_not_left_out(adopted: Adopted
     finally:
         run(adopted.paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
     assert found == [("D", 10)]
+
+
+def test_a_database_whose_removal_was_interrupted_keeps_no_other_from_being_renewed(adopted: Adopted) -> None:
+    with connections.connect(adopted.paths, "tsdb") as connection:
+        assert read_only_access.is_current(connection)
 
 
 def test_nobody_keeps_functions_and_parameters_of_superusers(adopted: Adopted) -> None:

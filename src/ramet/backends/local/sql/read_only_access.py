@@ -100,12 +100,12 @@ def renew(paths: ServicePaths) -> bool:
     """Upgrade all databases of a running server from earlier releases.
 
     Returns False when a database could not be upgraded, or running statements still need the earlier functions. The
-    tenants' own database is upgraded last: when it is current, all are.
+    tenants' own database is upgraded last: when it is current, all are that can be entered.
     """
     with connections.connect_inside(paths) as connection:
         if database_of(connection) == DATABASE and is_current(connection):
             return True
-        known = connections.databases(connection)
+        known = [each for each in connections.databases(connection) if not each.is_invalid]
     template = connections.Database(1, _TEMPLATE, True, untouched=False)
     others = [each for each in known if each.name != DATABASE and not (each.untouched and each.is_open)]
     renewed = [_renew_one(paths, each) for each in [template, *others]]
