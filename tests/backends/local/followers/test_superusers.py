@@ -1,6 +1,8 @@
 """Who may log in to a standby after its source has got another superuser."""
 
 import errno
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from ramet.backends.local.followers import lag
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host import files
 from ramet.backends.local.process import postgres
+from ramet.backends.local.server.config_files import is_unloaded
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
@@ -70,6 +73,10 @@ def _has_ended(session: psycopg.Connection[Any]) -> bool:
     return False
 
 
+def _fail(*_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
 @pytest.mark.parametrize("fault", ["write", "reload"])
 def test_a_superuser_is_kept_out_also_after_an_attempt_that_failed(
     instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch, fault: str
@@ -83,14 +90,11 @@ def test_a_superuser_is_kept_out_also_after_an_attempt_that_failed(
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, *wanted, **options)
 
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
     with monkeypatch.context() as patched:
         if fault == "write":
             patched.setattr(files, "write", write_others)
         else:
-            patched.setattr(postgres, "reload", fail)
+            patched.setattr(postgres, "reload", _fail)
         with pytest.raises(OSError, match=r"No space|Input/output"):
             followers.observe(standby)
     eventually(lambda: _has_ended(session), "its session has ended")
@@ -100,10 +104,38 @@ def test_a_superuser_is_kept_out_also_after_an_attempt_that_failed(
         eventually(lambda user=user: _is_refused(standby, user), f"{user} is refused")  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_superuser_is_kept_out_that_only_the_note_of_an_earlier_release_has(
-    instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch
+    instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch, is_interrupted: bool
 ) -> None:
+    followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
     foreign.write(instances.paths(standby.service_id), foreign.Foreign("ramet", "postgres", ("x",)))
     monkeypatch.setattr(lag, "observe", lambda *_: None)
-    LocalFollowers(instances, None, None).observe(standby)  # type: ignore[arg-type]
+    if is_interrupted:
+        with monkeypatch.context() as patched:
+            patched.setattr(postgres, "reload", _fail)
+            with pytest.raises(OSError, match="Input/output"):
+                followers.observe(standby)
+    followers.observe(standby)
     eventually(lambda: _is_refused(standby, "x"), "it is refused")
+
+
+def test_a_standby_is_told_once_to_load_who_may_connect_also_after_the_clock_was_set_back(
+    instances: Instances, standby: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers, paths = LocalFollowers(instances, None, None), instances.paths(standby.service_id)  # type: ignore[arg-type]
+    monkeypatch.setattr(lag, "observe", lambda *_: None)
+    followers.observe(standby)
+    eventually(lambda: _is_refused(standby, "x"), "it is refused")
+    later = time.time() + 3600
+    os.utime(paths.hba_file, (later, later))
+
+    def is_loaded() -> bool:
+        with connections.connect(paths) as connection:
+            return not is_unloaded(paths.hba_file, connection)
+
+    assert not is_loaded()
+    followers.observe(standby)
+    eventually(is_loaded, "it is loaded")
+    monkeypatch.setattr(postgres, "reload", _fail)
+    followers.observe(standby)

@@ -261,8 +261,8 @@ class LocalFollowers:
             parameters = (connections.PLATFORM_ROLE, list(HOST_ROLES))
             connection.execute(_END_SESSIONS, parameters)  # also where the files below cannot be written
             found = foreign.Foreign(known.superuser, known.database, names)
-            is_other = self.instances.config.keep_out(server, foreign.names_of(found))
-            if is_other or found != known:
+            is_unloaded = self.instances.config.keep_out(server, foreign.names_of(found), connection)
+            if is_unloaded or found != known:
                 postgres.reload(paths)
                 connection.execute(_END_SESSIONS, parameters)
             if found != known:

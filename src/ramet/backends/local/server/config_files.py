@@ -16,7 +16,8 @@ from ramet.backends.local.server import access, configuration, copies
 from ramet.backends.local.server.configuration import MAX_PREPARED, Features, Phase
 from ramet.backends.local.server.parameters import without_module
 from ramet.backends.local.server.read_only_module import Modules
-from ramet.backends.local.sql import foreign
+from ramet.backends.local.sql import connections, foreign
+from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.wal.control_file import (
     find_control_data,
     read_max_prepared_transactions,
@@ -88,15 +89,18 @@ class ConfigFiles:
         for path, text in self._configuration(server, paths, phase):
             files.update(path, text)
 
-    def keep_out(self, server: Server, superusers: Sequence[str]) -> bool:
-        """Write who may connect if a server is open, and its source has these superusers; tell whether that changes."""
+    def keep_out(self, server: Server, superusers: Sequence[str], connection: Connection) -> bool:
+        """Write who may connect if a server is open, and its source has these superusers; tell whether to load that."""
         paths = self.layout.service(server.service_id)
         wanted = _hba(paths, replace(self.features(server), superusers=superusers), Phase.OPEN)
         in_force = files.read(paths.hba_file)
-        is_other = access.admits_clients(in_force) and in_force != wanted
-        if is_other:
-            files.write(paths.hba_file, wanted)
-        return is_other
+        if not access.admits_clients(in_force):
+            return False
+        if in_force == wanted and not is_unloaded(paths.hba_file, connection):
+            return False
+        # Also the same text: after the clock was set back, the file may be later than each reload.
+        files.write(paths.hba_file, wanted)
+        return True
 
     def why_unreadable(self, server: Server) -> str | None:
         """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
@@ -160,6 +164,12 @@ class ConfigFiles:
             if control is not None and not control.is_clean:
                 return int(most)
         return _count_origins(paths)
+
+
+def is_unloaded(file: Path, connection: Connection) -> bool:
+    """Tell whether a server has loaded nothing since a file was written: a killed call was to let it do that."""
+    query = "SELECT pg_conf_load_time() < to_timestamp(%s)"
+    return bool(connections.value(connection, query, file.stat().st_mtime))
 
 
 def _hba(paths: ServicePaths, features: Features, phase: Phase) -> str:

@@ -26,7 +26,7 @@ from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.server import access, configuration, copies, held_workers, probe
-from ramet.backends.local.server.config_files import ConfigFiles
+from ramet.backends.local.server.config_files import ConfigFiles, is_unloaded
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
 from ramet.backends.local.sql import adoption, connections, foreign, read_only_access, roles
@@ -311,10 +311,8 @@ class Instances:
             postgres.reload(paths)
 
     def _is_unloaded(self, certificate: Path, paths: ServicePaths) -> bool:
-        """Tell whether the server has not loaded a certificate since it was issued: a killed call was to do that."""
         with connections.connect(paths) as connection:
-            query = "SELECT pg_conf_load_time() < to_timestamp(%s)"
-            return bool(connections.value(connection, query, certificate.stat().st_mtime))
+            return is_unloaded(certificate, connection)
 
     def _limit_storage(self, paths: ServicePaths) -> None:
         try:
