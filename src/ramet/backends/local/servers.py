@@ -278,7 +278,7 @@ def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
     if postgres.only_stops(paths):
         return Observation(False, "Its server was started only to be stopped cleanly.")
     if postgres.is_ready(paths):
-        is_closed = not admits_clients(files.read(paths.hba_file))
+        is_closed = not admits_clients(files.read(paths.hba_file, errors="surrogateescape"))
         reason = "Its server turns clients away." if is_closed else ""
         return Observation(True, reason, not is_replica or _follows(paths), is_closed=is_closed)
     if postgres.running(paths) is not None:

@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+from psycopg import pq
 
 from harness.ports import free_port
 from harness.waiting import eventually
@@ -22,22 +24,25 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.server.config_files import is_unloaded
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import connections, foreign
 from tests.backends.kubernetes.servers import UPSTREAM
 from tests.backends.local.hosts import boot, connect, new_server
 
-_ROLES = ("CREATE ROLE x SUPERUSER LOGIN PASSWORD 'x'", "CREATE ROLE member LOGIN PASSWORD 'x' IN ROLE x")
+_ROLES = (b"CREATE ROLE x SUPERUSER LOGIN PASSWORD 'x'", b"CREATE ROLE member LOGIN PASSWORD 'x' IN ROLE x")
 
 
-@pytest.fixture
-def standby(instances: Instances) -> Iterator[Server]:
-    """An open standby with a superuser that was not seen yet."""
+@contextmanager
+def _open_standby(instances: Instances, *statements: bytes) -> Iterator[Server]:
+    """Make an open standby with superusers that were not seen yet, by statements in a database without an encoding."""
     server = new_server(instances)
     paths = instances.paths(server.service_id)
     boot(instances, server)
     with connections.connect(paths) as connection:
-        for statement in _ROLES:
-            connection.execute(statement.encode())
+        connection.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    with connections.connect(paths, "ascii") as connection:
+        for statement in statements:
+            connection.execute(statement)
     instances.stop(server, 30)
     signal = paths.data / "standby.signal"
     signal.touch()
@@ -51,6 +56,13 @@ def standby(instances: Instances) -> Iterator[Server]:
     eventually(lambda: instances.await_ready(server, 0.5).ready)
     yield server
     instances.remove(server.service_id, 10)
+
+
+@pytest.fixture
+def standby(instances: Instances) -> Iterator[Server]:
+    """An open standby with a superuser that was not seen yet."""
+    with _open_standby(instances, *_ROLES) as made:
+        yield made
 
 
 def _log_in(server: Server, user: str) -> psycopg.Connection[Any]:
@@ -118,6 +130,32 @@ def test_a_superuser_is_kept_out_that_only_the_note_of_an_earlier_release_has(
                 followers.observe(standby)
     followers.observe(standby)
     eventually(lambda: _is_refused(standby, "x"), "it is refused")
+
+
+def test_a_superuser_is_kept_out_whose_name_is_no_utf8(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
+    followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(lag, "observe", lambda *_: None)
+    with _open_standby(instances, b"CREATE ROLE \"r\xff\" SUPERUSER LOGIN PASSWORD 'x'") as standby:
+        paths = instances.paths(standby.service_id)
+        target = f"host=localhost port={standby.port} dbname=postgres password=x user='r".encode() + b"\xff'"
+
+        def is_refused() -> bool:
+            session = pq.PGconn.connect(target)
+            said = session.get_error_message()
+            session.finish()
+            return "pg_hba.conf rejects" in said
+
+        assert not is_refused()
+        followers.observe(standby)
+        eventually(is_refused, "it is refused")
+        assert foreign.read(paths) == foreign.Foreign("ramet", "postgres", ("r\udcff",))
+        found = LocalServers(instances, None, None).inspect(standby)  # type: ignore[arg-type]
+        assert (found.serving, found.is_closed) == (True, False)
+        instances.close(standby)
+        assert b'"r\xff"' in paths.hba_file.read_bytes()
+        instances.open(standby)
+        followers.observe(standby)
+        assert is_refused()
 
 
 def test_a_standby_is_told_once_to_load_who_may_connect_also_after_the_clock_was_set_back(

@@ -13,15 +13,19 @@ from ramet.errors import Failed
 from ramet.machine.waiting import wait_until
 
 _PAUSE_SECONDS = 0.02
+_ERRORS = "surrogateescape"
 
 
 def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode: int = 0o600) -> None:
-    """Put a file in place whole, with the owner of its directory; with `durable` it is on disk when this returns."""
+    """Put a file in place whole, with the owner of its directory; with `durable` it is on disk when this returns.
+
+    Surrogates in a text are bytes that are no UTF-8 (PEP 383), as where it has been read with "surrogateescape".
+    """
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
     with opened(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode) as descriptor:
         with open(descriptor, "wb", closefd=False) as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content.encode(errors=_ERRORS) if isinstance(content, str) else content)
         _own_like(path.parent, descriptor)
         if durable:
             os.fsync(descriptor)
@@ -58,7 +62,7 @@ def _no_file(path: Path) -> FileNotFoundError:
 
 def update(path: Path, text: str) -> None:
     """Put a text file in place whole, unless it has this text already."""
-    if read(path) != text:
+    if read(path, errors=_ERRORS) != text:
         write(path, text)
 
 

@@ -93,7 +93,7 @@ class ConfigFiles:
         """Write who may connect if a server is open, and its source has these superusers; tell whether to load that."""
         paths = self.layout.service(server.service_id)
         wanted = _hba(paths, replace(self.features(server), superusers=superusers), Phase.OPEN)
-        in_force = files.read(paths.hba_file)
+        in_force = files.read(paths.hba_file, errors="surrogateescape")
         if not access.admits_clients(in_force):
             return False
         if in_force == wanted and not is_unloaded(paths.hba_file, connection):

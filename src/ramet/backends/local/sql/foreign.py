@@ -3,6 +3,7 @@
 Such a copy has the superuser of the source's initdb instead of the platform's role. The platform logs in as that.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def read(paths: ServicePaths) -> Foreign | None:
 def write(paths: ServicePaths, foreign: Foreign) -> None:
     """Record that a service's data is a copy that was not taken over yet, whatever was of other data before."""
     (paths.root / _ADOPTED).unlink(missing_ok=True)
-    files.write(_note(paths), msgspec.json.encode(foreign), durable=True)
+    # Names may have bytes that are no UTF-8, which msgspec cannot encode.
+    files.write(_note(paths), json.dumps(msgspec.to_builtins(foreign)), durable=True)
 
 
 def inherit(child: ServicePaths, parent: ServicePaths) -> None:
@@ -70,7 +72,7 @@ def names_of(found: Foreign | None) -> Sequence[str]:
 
 def _read(note: Path) -> Foreign | None:
     try:
-        return msgspec.json.decode(note.read_bytes(), type=Foreign)
+        return msgspec.convert(json.loads(note.read_bytes()), Foreign)
     except GONE:
         return None
 
