@@ -157,6 +157,14 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "Follow the URL of another database. Where the data is in this one, move it to another one there by pg_dump"
             " and pg_restore, follow with the method LOGICAL, or import it: ramet service import.",
         )
+    if facts.databases and _MAINTENANCE_DATABASE not in facts.databases:
+        yield refused(
+            "databases",
+            f"the source has no database {_MAINTENANCE_DATABASE} that accepts connections, through which Ramet enters"
+            " its copy",
+            f"There: CREATE DATABASE {_MAINTENANCE_DATABASE}, or ALTER DATABASE {_MAINTENANCE_DATABASE}"
+            " ALLOW_CONNECTIONS true.",
+        )
     if DATABASE in facts.databases and facts.databases[0] != DATABASE:
         yield refused(
             "databases",

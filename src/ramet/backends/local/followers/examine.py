@@ -32,8 +32,10 @@ _SETTING_VALUES = """
 SELECT name, CASE WHEN unit = 'MB' OR unit IS NULL OR name = 'wal_segment_size' THEN setting ELSE setting || unit END
 FROM pg_settings WHERE name = ANY(%s)
 """
+# Of the database by which the platform enters a copy it counts whether that is possible.
 _DATABASES = """
-SELECT datname FROM pg_database WHERE NOT datistemplate
+SELECT datname FROM pg_database
+WHERE CASE datname WHEN 'postgres' THEN datallowconn AND datconnlimit <> -2 ELSE NOT datistemplate END
 ORDER BY datname <> current_database(), datname
 """
 _SIZE = """

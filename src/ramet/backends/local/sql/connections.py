@@ -27,6 +27,7 @@ _INVALID = -2  # datconnlimit of a database whose removal was interrupted
 
 _NO_SOCKET = "could not create socket"  # libpq's message when this process has no free file descriptor
 _NO_CONVERSION = re.compile("conversion between .+ is not supported")
+_NO_ROLE = re.compile('role ".*" does not exist', re.DOTALL)
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -153,13 +154,15 @@ def _connected(
 
 def _role_of(paths: ServicePaths, superuser: str) -> str:
     """Return the platform's name in a copy that is being taken over: its own, once the superuser was renamed."""
+    settings = {**session_settings.ours(_major(paths)), "client_encoding": "SQL_ASCII"}  # which each database accepts
     try:
         psycopg.connect(
             host=str(paths.sockets), port=_port(paths), user=superuser, dbname=_PLATFORM_DATABASE, sslmode="disable",
             gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10,
+            options=session_settings.as_options(settings),
         ).close()  # fmt: skip
     except psycopg.OperationalError as error:
-        if "does not exist" in str(error):
+        if _NO_ROLE.search(str(error)):
             return PLATFORM_ROLE
         raise
     return superuser
