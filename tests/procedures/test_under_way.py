@@ -1,8 +1,10 @@
 """What procedures do while a backend says that what it has begun takes longer than all attempts at a step."""
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,8 +19,10 @@ from ramet.errors import Failed, NotFound, Unavailable
 from ramet.model.service import status_of
 from ramet.model.size import Size
 from ramet.model.status import Status
+from ramet.operations import runner
 from ramet.operations.transitions import MAX_ATTEMPTS
 from tests.control import replica_sets
+from tests.procedures.test_laws import submit_import
 from tests.worlds import Hurried, World, make_world
 
 SLOW = MAX_ATTEMPTS + 2
@@ -122,3 +126,20 @@ def test_a_drill_whose_server_takes_longer_to_go_than_the_attempts_succeeds(worl
     world.worker.run_until_idle()
     after = get_service(world.plane, world.project.id, service.id)
     assert (after.drill_failure, after.drilled_at is None, servers.left) == (None, False, 0)
+
+
+def test_an_import_that_waits_for_hours_until_its_statistics_are_collected_succeeds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed, answers = [0.0], iter([None, None, None, "collected"])
+
+    def analyze(server: Server, timeout_seconds: float) -> str | None:
+        passed[0] += 3700
+        return next(answers)
+
+    monkeypatch.setattr(world.backend.restore, "analyze", analyze)
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: passed[0], time=time.time))
+    service_id = submit_import(world, "")
+    world.worker.run_until_idle()
+    service = get_service(world.plane, world.project.id, service_id)
+    assert (status_of(service), next(answers, "all taken")) == (Status.READY, "all taken")

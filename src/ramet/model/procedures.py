@@ -128,7 +128,7 @@ _SPECS = (
             fetch="Copy the source with pg_dump",
             load="Load the copy with pg_restore",
         ),
-        deadline_seconds=3600.0,
+        deadline_seconds=_DAY_SECONDS,
     ),
     _creation(
         ProcedureName.TRY_UPGRADE,

@@ -20,6 +20,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import children_of, work_done
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.standby import PASSFILE
 from ramet.backends.local.sources import contents, relay, target
@@ -231,4 +232,12 @@ def _loading(paths: ServicePaths, tables: int, total: int) -> str:
     except (psycopg.Error, Unavailable) as error:
         return f"{tables} of {total} tables begun; {error}"
     indexes = f", {built} steps of building indexes" if built else ""
-    return f"{tables} of {total} tables begun, {size // _MIB} MiB in the database ({size} bytes){indexes}"
+    size_in_words = f"{size // _MIB} MiB in the database ({size} bytes)"
+    return f"{tables} of {total} tables begun, {size_in_words}{indexes}, work {_work_of_admin(paths)}"
+
+
+def _work_of_admin(paths: ServicePaths) -> int:
+    """Return a number that changes while sessions of the admin work: for long, a foreign key only reads its tables."""
+    server = postgres.running(paths)
+    found = children_of(server) if server is not None else ()
+    return sum(work_done(pid) for pid, title in found if f" {ADMIN_ROLE} " in title)
