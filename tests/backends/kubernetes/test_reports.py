@@ -10,6 +10,8 @@ from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.kubernetes import reports
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.store_access import StoreAccess
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
 from tests.backends.kubernetes.api_server import in_cluster
@@ -71,6 +73,22 @@ def test_only_servers_with_read_only_roles_are_connected_to(made: MADE, monkeypa
         backend.servers.maintain(SHARED, 0.1, datetime.now(UTC))
         assert len(enforced) == marked
         monkeypatch.setattr(reports, "monotonic", lambda: 1e9)
+
+
+def test_what_a_check_of_read_only_roles_left_is_continued_before_the_next_report(
+    made: MADE, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend = made
+    wal_written: list[int] = []
+
+    def enforce(_: ReadOnlyRoles, paths: ServicePaths) -> None:
+        wal_written.append((paths.data / "pg_wal" / "looked").stat().st_mtime_ns)
+
+    monkeypatch.setattr(ReadOnlyRoles, "enforce", enforce)
+    says(found, marked=True)
+    for _ in range(2):
+        backend.servers.maintain(SHARED, 0.1, datetime.now(UTC))
+    assert (len(wal_written), len(set(wal_written))) == (2, 1)
 
 
 def test_what_a_pod_prints_instead_of_a_report_is_said(made: MADE) -> None:

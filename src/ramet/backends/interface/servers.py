@@ -82,4 +82,5 @@ class Servers(Protocol):
 
         Afterwards the roles that tenants marked as read-only have no rights to write, what the archive has got since
         the last call has checksums, and the server's own log is within its bounds; `now` tells how old its files are.
+        What there was no time for, and roles that need what a transaction locks, are left to later calls.
         """

@@ -256,16 +256,18 @@ class KubernetesServers:
         with contextlib.suppress(Unavailable):  # it does not serve: that is for others to say
             report = self.place.reports.of(server.service_id, _MAINTAIN_SECONDS)
             self._clear_copy(server)
-            if report is not self._maintained.get(server.service_id):
-                self._maintained[server.service_id] = report
-                if report.has_read_only_roles:
-                    self._enforce_read_only_roles(server)
+            is_new = report is not self._maintained.get(server.service_id)
+            self._maintained[server.service_id] = report
+            if report.has_read_only_roles:
+                self._enforce_read_only_roles(server, is_new=is_new)
         return Maintenance(self._archive_delay(self._maintained.get(server.service_id)))
 
-    def _enforce_read_only_roles(self, server: Server) -> None:
+    def _enforce_read_only_roles(self, server: Server, *, is_new: bool) -> None:
+        """Enforce them all after a new report, else go on with what was left then."""
         paths = self.place.paths(server)
-        (paths.data / "pg_wal").mkdir(exist_ok=True)
-        (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
+        if is_new:
+            (paths.data / "pg_wal").mkdir(exist_ok=True)
+            (paths.data / "pg_wal" / "looked").touch()  # it is looked at again only after WAL was written
         self.read_only_roles.enforce(paths)
 
     def _clear_copy(self, server: Server) -> None:

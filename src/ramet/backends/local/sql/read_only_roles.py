@@ -1,11 +1,14 @@
 """Revoke write privileges from roles that tenants mark with `ALTER ROLE ... SET tsdb_admin.read_only_role = true`.
 
 A check reads one directory unless WAL was written since the last one. Privileges are revoked by SQL statements;
-ownership.py reassigns the objects of a marked role.
+ownership.py reassigns the objects of a marked role. Other servers wait for a check, and tenants can lock what it needs:
+so it ends after some roles, and the next one continues.
 """
 
 import logging
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -21,6 +24,9 @@ from ramet.errors import Unavailable
 _log = logging.getLogger(__name__)
 # A write privilege in addition to another privilege on the same object does not change the digest.
 _SWEEP_SECONDS = 30.0
+_BUDGET_SECONDS = 2.0
+_LOCK_TIMEOUT = "1s"
+_CONNECT_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions in it
 _GROUP_ROLES_SINCE = 16
 _OTHERS = [ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE]
 _READING = ["pg_read_all_data", "pg_monitor", "pg_read_all_settings", "pg_read_all_stats", "pg_stat_scan_tables"]
@@ -85,12 +91,15 @@ class _Role:
 
 @dataclass(frozen=True)
 class _Observed:
-    """The state of a server at the last check of its marked roles, and at the last full check."""
+    """The state of a server at the last check of its marked roles, and at the last full check.
+
+    `due` says when each role is checked next: infinite for what is settled until a full check.
+    """
 
     wal_ns: int
-    settled: frozenset[_Role]
     swept_ns: int
     next_sweep: float
+    due: Mapping[_Role, float]
 
 
 @dataclass(frozen=True)
@@ -100,20 +109,24 @@ class ReadOnlyRoles:
     _observed: dict[str, _Observed] = field(default_factory=dict)
 
     def enforce(self, paths: ServicePaths) -> None:
-        """Revoke write privileges from the marked roles of a running server, unless that was done already."""
+        """Revoke write privileges from the marked roles of a running server, unless that was done already.
+
+        It ends after about two seconds; the next call continues. A role for which it fails rests for half a minute.
+        """
         wal_ns, now = _wal_written_ns(paths), time.monotonic()
         last = self._observed.get(paths.service_id)
         if last is None or (now >= last.next_sweep and last.swept_ns != wal_ns):
-            last = _Observed(wal_ns, frozenset(), wal_ns, now + _SWEEP_SECONDS)
-        elif last.wal_ns == wal_ns:
+            known = {} if last is None else last.due
+            due = {role: now if when == math.inf else when for role, when in known.items()}
+            last = _Observed(wal_ns, wal_ns, now + _SWEEP_SECONDS, due)
+        elif last.wal_ns == wal_ns and now < min(last.due.values(), default=math.inf):
             return
         try:
-            settled = _settle(paths, last.settled)
+            last = replace(last, due=_settle(paths, last.due))
         except (psycopg.Error, Unavailable) as error:
             level = logging.INFO if isinstance(error, Unavailable) else logging.WARNING  # a server may just be stopped
             _log.log(level, "the read-only roles of service %s could not be checked: %s", paths.service_id, error)
-            settled = last.settled
-        self._observed[paths.service_id] = replace(last, wal_ns=wal_ns, settled=settled)
+        self._observed[paths.service_id] = replace(last, wal_ns=wal_ns)
 
 
 def _wal_written_ns(paths: ServicePaths) -> int:
@@ -124,14 +137,19 @@ def _wal_written_ns(paths: ServicePaths) -> int:
         return 0
 
 
-def _settle(paths: ServicePaths, known: frozenset[_Role]) -> frozenset[_Role]:
-    with connections.connect(paths) as connection:
+def _settle(paths: ServicePaths, due: Mapping[_Role, float]) -> dict[_Role, float]:
+    """Check the roles that are due, those first that are due the longest; return when each is due next."""
+    now, tried = time.monotonic(), dict[int, float]()
+    with connections.connect(paths, lock_timeout=_LOCK_TIMEOUT) as connection:
         marked = _marked(connection)
-        new = marked - known
-        if not new:
-            return marked
-        failed = {role for role in new if not _try_to_take_rights(paths, connection, role)}
-        return _marked(connection) - failed
+        for role in sorted(marked, key=lambda one: due.get(one, 0.0)):
+            if due.get(role, 0.0) > now or (tried and time.monotonic() >= now + _BUDGET_SECONDS):
+                break
+            is_settled = _try_to_take_rights(paths, connection, role)
+            tried[role.oid] = math.inf if is_settled else time.monotonic() + _SWEEP_SECONDS
+        if tried:
+            marked = _marked(connection)
+    return {role: tried.get(role.oid, due.get(role, 0.0)) for role in marked}
 
 
 def _marked(connection: Connection) -> frozenset[_Role]:
@@ -141,9 +159,8 @@ def _marked(connection: Connection) -> frozenset[_Role]:
 def _try_to_take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> bool:
     try:
         _take_rights(paths, connection, role)
-    except psycopg.Error as error:
-        if connection.closed:
-            raise
+    except (psycopg.Error, Unavailable) as error:
+        connection.execute("SELECT")  # it fails where the server stops, which is no fault of the role
         _log.warning("role %s of service %s keeps write privileges: %s", shown(role.name), paths.service_id, error)
         return False
     return True
@@ -157,7 +174,9 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
     writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
     candidates = {oid for _, oid, _, reads, _ in groups if not reads}
     for database in databases:
-        with connections.connect(paths, database, lock_timeout="1s") as inside:
+        with connections.connect(
+            paths, database, timeout_seconds=_CONNECT_SECONDS, lock_timeout=_LOCK_TIMEOUT
+        ) as inside:
             writers |= {row[4] for row in inside.execute(_WRITE_GRANTS, (list(candidates), _WRITES)).fetchall()}
             with inside.transaction():
                 ownership.take(inside, role.oid, role.name, from_admin=from_admin)

@@ -1,0 +1,109 @@
+"""A check of marked roles takes a bounded time, whatever tenants lock: other servers wait for it."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ramet.backends.local.server import read_only_module
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import read_only_roles
+from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
+from ramet.errors import Unavailable
+from ramet.model.passwords import new_password
+from tests.backends.local.hosts import boot, connect, new_server
+from tests.backends.local.sql.tenants import Tenant
+
+MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
+
+
+@pytest.fixture(scope="module")
+def server(instances: Instances) -> Iterator[Tenant]:
+    """The admin of a service without the module: what holds, holds by privileges."""
+    password = new_password()
+    server = new_server(instances, password)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_only_module, "library_of", lambda _: instances.layout.services / "none.so")
+        boot(instances, server)
+        instances.secure(server, is_new=True, neutralize=False)
+        instances.open(server)
+    yield Tenant(instances, server, password)
+    instances.remove(server.service_id, 10)
+
+
+@pytest.fixture
+def tenant(server: Tenant, monkeypatch: pytest.MonkeyPatch) -> Tenant:
+    """The admin of that service, whose marked roles of earlier tests are settled."""
+    made = replace(server, read_only_roles=ReadOnlyRoles())
+    with monkeypatch.context() as patient:
+        patient.setattr(read_only_roles, "_BUDGET_SECONDS", math.inf)
+        made.enforce()
+    return made
+
+
+def test_roles_whose_tables_stay_locked_hold_up_no_others_and_are_tried_again(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, now, take_rights = list[str](), [time.monotonic()], read_only_roles._take_rights
+
+    def take_a_second(paths: Any, connection: Any, role: Any) -> None:
+        tried.append(role.name)
+        now[0] += 1
+        take_rights(paths, connection, role)
+
+    def tried_by(calls: int) -> list[str]:
+        before = len(tried)
+        for _ in range(calls):
+            tenant.enforce()
+        return tried[before:]
+
+    monkeypatch.setattr(read_only_roles, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(read_only_roles, "_LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(read_only_roles, "_take_rights", take_a_second)
+    busy = [_owner_of_a_table(tenant, f"busy_{number}") for number in range(5)]
+    with connect(tenant.server, tenant.password, sslmode="prefer") as session, session.transaction():
+        for name in busy:
+            session.execute(f"LOCK {name}.t IN ACCESS SHARE MODE".encode())
+        first = tried_by(1)
+        assert len(first) == 2
+        assert sorted(first + tried_by(2)) == busy
+        idle = _owner_of_a_table(tenant, "idle")
+        assert tried_by(2) == [idle]
+        assert not tenant.can_write(idle, f"INSERT INTO {idle}.t VALUES (1)")
+        assert tenant.can_write(busy[0], f"INSERT INTO {busy[0]}.t VALUES (1)")
+    now[0] += 60
+    assert sorted(tried_by(3)[:5]) == busy
+    assert not [name for name in busy if tenant.can_write(name, f"INSERT INTO {name}.t VALUES (1)")]
+
+
+def _owner_of_a_table(tenant: Tenant, name: str) -> str:
+    """Make and mark a role that owns a table."""
+    tenant.run(
+        f"CREATE ROLE {name} LOGIN PASSWORD 'secret'",
+        f"GRANT {name} TO tsdbadmin",
+        f"CREATE SCHEMA {name} AUTHORIZATION {name}",
+        f"SET ROLE {name}",
+        f"CREATE TABLE {name}.t (id int)",
+        "RESET ROLE",
+        MARK.format(name),
+    )
+    return name
+
+
+def test_a_role_for_which_a_database_cannot_be_reached_holds_up_no_others(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[str]()
+
+    def fail(_paths: Any, _connection: Any, role: Any) -> None:
+        tried.append(role.name)
+        raise Unavailable("SERVER_UNREACHABLE", "A prepared transaction locks its database")
+
+    tenant.run("CREATE ROLE one", MARK.format("one"), "CREATE ROLE other", MARK.format("other"))
+    monkeypatch.setattr(read_only_roles, "_take_rights", fail)
+    tenant.enforce()
+    assert sorted(tried) == ["one", "other"]
