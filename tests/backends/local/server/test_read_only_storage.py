@@ -1,5 +1,7 @@
 """When the room of the storage is short, and what gives some back."""
 
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.machine import LocalHost
 from ramet.backends.local.server import read_only_storage
 from ramet.backends.local.server.read_only_storage import Room
@@ -109,6 +112,27 @@ def test_a_standby_receives_nothing_from_when_half_of_the_limit_is_left(
     for server in (SHARED, replace(SHARED, upstream=UPSTREAM)):
         servers.set_read_only(server, read_only=True)
     assert made == [(False, receives), (True, receives)]
+
+
+def test_sessions_with_large_files_are_found_while_a_file_set_goes_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "data" / "base" / "pgsql_tmp"
+    going, staying = temporary / "pgsql_tmp7.0.fileset", temporary / "pgsql_tmp8.0.fileset"
+    for directory, name in ((going, "i1of1.p0.0"), (staying, "i1of1.p0.0"), (temporary, "pgsql_tmp9.0")):
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / name).open("wb") as file:
+            file.truncate(17 * MIB)
+    scandir = os.scandir
+
+    def remove_first(path: Any) -> Any:
+        if str(path) == str(going):
+            shutil.rmtree(going)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", remove_first)
+    found = read_only_storage._sessions_with_large_files(ServicePaths(tmp_path, tmp_path))
+    assert sorted(found) == [8, 9]
 
 
 @pytest.fixture

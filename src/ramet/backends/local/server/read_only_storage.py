@@ -4,6 +4,7 @@ It sets default_transaction_read_only, which a session may switch off for itself
 databases elsewhere takes no notice of that setting: subscriptions stop at once, and standbys a little later.
 """
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -181,10 +182,12 @@ def set_read_only(paths: ServicePaths, *, is_standby: bool = False, receives: bo
 def _sessions_with_large_files(paths: ServicePaths) -> Iterator[int]:
     """Yield the processes whose temporary files exceed the new limit, which does not apply to running statements."""
     sizes: dict[int, int] = {}
-    for path in (paths.data / "base" / _TEMPORARY).glob("**/*"):
-        owner = _TEMPORARY_OF.match(path.relative_to(paths.data / "base" / _TEMPORARY).parts[0])
-        if owner is not None:
-            sizes[int(owner[1])] = sizes.get(int(owner[1]), 0) + _size_bytes(path)
+    top = paths.data / "base" / _TEMPORARY
+    for directory, _, names in os.walk(top):  # it leaves out what goes away, as the file sets of parallel joins do
+        for path in (Path(directory, name) for name in names):
+            owner = _TEMPORARY_OF.match(path.relative_to(top).parts[0])
+            if owner is not None:
+                sizes[int(owner[1])] = sizes.get(int(owner[1]), 0) + _size_bytes(path)
     yield from (pid for pid, size in sizes.items() if size > _READ_ONLY_TEMP_FILE_MBS * _MIB)
 
 
