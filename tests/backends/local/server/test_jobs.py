@@ -1,5 +1,6 @@
 """Work on a server in the background: begun once on the host, bounded, and reported to every caller."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -150,3 +151,19 @@ def test_a_job_under_way_has_no_facts_yet(workers: tuple[Jobs, Jobs], place: Pla
     assert one.result_of(paths, "load", work, 0, code="LOAD_FAILED") is None
     work.may_end.set()
     assert one.result_of(paths, "load", work, PATIENCE_SECONDS, code="LOAD_FAILED") == "done"
+
+
+def test_a_kept_result_for_which_nobody_asks_for_long_is_not_worked_for_again(
+    workers: tuple[Jobs, Jobs], place: Place, work: Work, tmp_path: Path
+) -> None:
+    one, paths = workers[0], place("a")
+
+    def ask() -> str | None:
+        return one.kept_result(paths, tmp_path / "fetched", work, 0, code="LOAD_FAILED")
+
+    assert ask() is None
+    work.may_end.set()
+    ended = paths.sockets / "fetched.ended"
+    eventually(ended.exists)
+    os.utime(ended, (0, 0))
+    assert (ask(), work.begun) == ("done", 1)

@@ -78,14 +78,20 @@ class Jobs:
     def kept_result(
         self, paths: ServicePaths, done: Path, work: Callable[[], _Facts], timeout_seconds: float, *, code: str
     ) -> _Facts | None:
-        """Return the facts in the file `done`; without one do as `result_of` does, and write it."""
+        """Return the facts in the file `done`; without one do as `result_of` does with work that writes it at its end.
+
+        So what took long is not done again when nobody asks for its result within a minute.
+        """
+
+        def keep() -> _Facts:
+            facts = work()
+            files.write(done, json.dumps(facts), durable=True)
+            return facts
+
         if done.exists():
             known: _Facts = json.loads(done.read_text())
             return known
-        facts = self.result_of(paths, done.name, work, timeout_seconds, code=code)
-        if facts is not None:
-            files.write(done, json.dumps(facts), durable=True)
-        return facts
+        return self.result_of(paths, done.name, keep, timeout_seconds, code=code)
 
     def end(self, paths: ServicePaths) -> None:
         """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
