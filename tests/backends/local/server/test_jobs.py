@@ -167,3 +167,12 @@ def test_a_kept_result_for_which_nobody_asks_for_long_is_not_worked_for_again(
     eventually(ended.exists)
     os.utime(ended, (0, 0))
     assert (ask(), work.begun) == ("done", 1)
+
+
+def test_no_result_is_read_through_a_link(workers: tuple[Jobs, Jobs], place: Place, work: Work, tmp_path: Path) -> None:
+    one, paths, done = workers[0], place("a"), tmp_path / "fetched"
+    (tmp_path / "secret").write_text('"a secret"')
+    for link in (done, paths.sockets / "fetched.ended", paths.sockets / "read.ended"):
+        link.symlink_to(tmp_path / "secret")
+    assert one.kept_result(paths, done, work, 0, code="LOAD_FAILED") is None
+    assert one.run(paths, "read", work, 0) is None

@@ -88,8 +88,8 @@ class Jobs:
             files.write(done, json.dumps(facts), durable=True)
             return facts
 
-        if done.exists():
-            known: _Facts = json.loads(done.read_text())
+        if text := files.read(done):
+            known: _Facts = json.loads(text)
             return known
         return self.result_of(paths, done.name, keep, timeout_seconds, code=code)
 
@@ -178,7 +178,8 @@ def _take_outcome(paths: ServicePaths, name: str) -> str | None:
     """Return the result of the job, once; a result that is not fetched within a minute is discarded."""
     path = paths.sockets / _outcome(name)
     try:
-        text, ended = path.read_text(), path.stat().st_mtime
+        with files.plain(path) as file:  # the directory belongs to the servers' user
+            text, ended = file.read().decode(), os.fstat(file.fileno()).st_mtime
         path.unlink()
     except FileNotFoundError:
         return None
