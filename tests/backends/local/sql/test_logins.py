@@ -32,8 +32,8 @@ class Place:
             self.logins.create(self.server, name, verifier, datetime.now(UTC) + lasts, read_only=read_only)
         return password
 
-    def open(self, user: str, password: Secret) -> psycopg.Connection[tuple[object, ...]]:
-        return connect(self.server, password, user=user, sslmode="prefer")
+    def open(self, user: str, password: Secret, dbname: str = "tsdb") -> psycopg.Connection[tuple[object, ...]]:
+        return connect(self.server, password, user=user, dbname=dbname, sslmode="prefer")
 
 
 @pytest.fixture(name="place", scope="module", params=[one.major for one in installations().found])
@@ -175,6 +175,44 @@ def test_a_prepared_transaction_stays_where_a_session_keeps_the_role(place: Plac
         platform.execute("ROLLBACK PREPARED 'other'")
         platform.execute("DROP ROLE other")
     place.logins.drop(place.server, ["ramet_login_locked"])
+
+
+def test_a_login_is_dropped_that_has_something_in_a_template_or_a_closed_database(place: Place) -> None:
+    names = ["ramet_login_first", "ramet_login_second"]
+    passwords = [place.make(name) for name in names]
+    with place.open("tsdbadmin", place.password) as admin:
+        admin.execute("CREATE DATABASE closed")
+        for database, change in (
+            ("template1", "SELECT lo_create(70001)"),
+            ("template1", "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC"),
+            ("closed", "SELECT lo_create(70001)"),
+        ):
+            with place.open(names[0], passwords[0], dbname=database) as session:
+                session.execute(change.encode())
+        admin.execute("ALTER DATABASE closed ALLOW_CONNECTIONS false")
+        place.logins.drop(place.server, names)
+        assert admin.execute("SELECT FROM pg_roles WHERE rolname = ANY(%s)", (names,)).fetchall() == []
+        query = "SELECT datallowconn, datconnlimit FROM pg_database WHERE datname = 'closed'"
+        assert admin.execute(query).fetchall() == [(False, -1)]
+        admin.execute("DROP DATABASE closed")
+    with place.open("tsdbadmin", place.password, dbname="template1") as admin:
+        admin.execute("SELECT lo_unlink(70001)")
+
+
+def test_a_login_that_cannot_be_dropped_now_does_not_keep_those_after_it(place: Place) -> None:
+    names = ["ramet_login_first", "ramet_login_second"]
+    passwords = [place.make(name) for name in names]
+    with place.open(names[0], passwords[0]) as session:
+        session.execute("SET ROLE NONE")
+        session.execute("CREATE SCHEMA kept CREATE TABLE kept (id int)")
+    with connections.connect(place.instances.paths(place.server.service_id), "tsdb") as platform:
+        with platform.transaction():
+            platform.execute("LOCK kept.kept")
+            with pytest.raises(Unavailable, match="were not dropped yet"):
+                place.logins.drop(place.server, names)
+        found = platform.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (names,)).fetchall()
+        assert found == [(names[0],)]
+    place.logins.drop(place.server, names)
 
 
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:

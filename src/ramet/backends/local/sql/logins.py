@@ -11,9 +11,10 @@ from datetime import datetime
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, ownership, prepared_transactions
+from ramet.backends.local.sql import connections, earlier_guards, ownership, prepared_transactions
 from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.backends.local.sql.raw_names import database_of
 from ramet.errors import Error, Failed, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
@@ -23,6 +24,9 @@ _MOST_CONNECTIONS = 20
 _FOUND = "SELECT oid, rolname FROM pg_roles WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname"
 _NO_LOGIN = "ALTER ROLE {} NOLOGIN"
 _IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
+_HAS_IN = """
+SELECT DISTINCT dbid FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s AND dbid <> 0
+"""
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = ANY(%s)"
 
 
@@ -59,7 +63,7 @@ def _create(connection: Connection, role: str, verifier: Secret, until: datetime
 
 
 def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
-    """End the sessions of roles, give what they own to the admin, and drop them. Raises Unavailable."""
+    """End the sessions of roles, give what they own to the admin, and drop them. Raises Unavailable when some stay."""
     try:
         _drop(paths, roles)
     except (psycopg.Error, Failed) as error:
@@ -71,20 +75,13 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
 def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     with connections.connect(paths, lock_timeout="1s") as connection:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
-        if not found:
-            return
-        refusals = [refusal for oid, name in found if (refusal := _disable(paths, connection, oid, name))]
+        refusals = [_disable(paths, connection, oid, name) for oid, name in found]
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
-        if refusals:
-            raise refusals[0]
-        databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
-    for database in databases:
-        with connections.connect(paths, database, lock_timeout="1s") as inside, inside.transaction():
-            for oid, name in found:
-                _disown(inside, oid, name)
-    with connections.connect(paths, lock_timeout="1s") as connection:
-        for _, name in found:
-            connections.run(connection, "DROP ROLE IF EXISTS {}", name)
+        for at, (oid, name) in enumerate(found):
+            refusals[at] = refusals[at] or _remove(paths, connection, oid, name)
+    refused = [each for each in refusals if each is not None]
+    if refused:
+        raise refused[0]
 
 
 def _disable(paths: ServicePaths, connection: Connection, oid: int, name: str) -> Exception | None:
@@ -103,6 +100,25 @@ def _disable(paths: ServicePaths, connection: Connection, oid: int, name: str) -
         prepared_transactions.roll_back(paths, connection, every, held)
         connections.run(connection, _NO_LOGIN, name)
     except (psycopg.Error, Error) as error:
+        return error
+    return None
+
+
+def _remove(paths: ServicePaths, connection: Connection, oid: int, name: str) -> Exception | None:
+    """Drop a role that cannot log in any more; return why that is not possible now.
+
+    It may have something in any database, also in a template: whoever may connect to one can make large objects there.
+    """
+    try:
+        concerned = {database for (database,) in connection.execute(_HAS_IN.encode(), (oid,)).fetchall()}
+        with connection.transaction():
+            _disown(connection, oid, name)
+        for database in connections.databases(connection, with_templates=True):
+            if database.oid in concerned and database.name != database_of(connection):
+                with earlier_guards.entered(paths, database) as inside, inside.transaction():
+                    _disown(inside, oid, name)
+        connections.run(connection, "DROP ROLE IF EXISTS {}", name)
+    except psycopg.Error as error:
         return error
     return None
 
