@@ -102,6 +102,36 @@ def test_the_admin_of_a_fork_gets_in_whatever_the_parent_did_to_the_role(instanc
     connect(server, password).close()
 
 
+@pytest.mark.parametrize("major", sorted(installations().by_major))
+def test_the_admin_gets_its_memberships_though_tenants_made_those_roles_its_members(
+    instances: Instances, major: int
+) -> None:
+    server = new_server(instances, password := new_password(), pg_major=major)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    paths, tenant = instances.paths(server.service_id), "tsdbadmin" if major == 15 else "helper"
+
+    def turn_around() -> None:
+        with connections.connect(paths) as connection:
+            connection.execute("REVOKE pg_monitor, pg_signal_backend FROM tsdbadmin")
+            connection.execute("GRANT helper TO pg_signal_backend")
+            connection.execute(f"SET ROLE {tenant}".encode())
+            connection.execute("GRANT tsdbadmin TO pg_monitor")
+
+    with connections.connect(paths) as connection:
+        connection.execute("CREATE ROLE helper")
+        connection.execute("GRANT tsdbadmin TO helper WITH ADMIN OPTION")
+    turn_around()
+    instances.set_password(server, scram_verifier(password))
+    turn_around()
+    instances.secure(server, is_new=False, neutralize=True)
+    with connections.connect(paths) as connection:
+        wanted = "SELECT pg_has_role('tsdbadmin', role, 'MEMBER') FROM unnest(%s::text[]) AS role"
+        assert connection.execute(wanted, (list(roles.ADMIN_MEMBERSHIPS),)).fetchall() == [(True,)] * 3
+        connection.execute("DROP ROLE helper")
+    instances.remove(server.service_id, 10)
+
+
 def test_has_password_reflects_a_change_by_anybody(instances: Instances, server: Server) -> None:
     paths, first, second = instances.paths(server.service_id), new_password(), new_password()
     instances.set_password(server, scram_verifier(first))

@@ -17,6 +17,13 @@ HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_ser
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
 ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
+# Tenants may make one of PostgreSQL's own roles, whose oids are below FirstNormalObjectId, a member of the admin, or of
+# one of its members: on PostgreSQL 15 with CREATEROLE, later with the admin option on it, which an upgrade keeps.
+_MEMBERS_OF_ADMIN = """
+SELECT r.rolname, a.rolname, coalesce(g.rolname, current_user) FROM pg_auth_members m
+JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member LEFT JOIN pg_authid g ON g.oid = m.grantor
+WHERE m.member < 16384 AND m.roleid >= 16384 AND pg_has_role(m.roleid, %s::name, 'MEMBER')
+"""
 _TEMPLATE = "template1"
 _ADMIN_LOCK = 0x52616D6574
 # The last one is what timescaledb_pre_restore() and timescaledb_post_restore() set.
@@ -128,10 +135,22 @@ def _ensure_admin(connection: Connection, verifier: Secret, wal_level: WalLevel)
     # ALTER ROLE would compare the verifier with the empty password first, which takes 9 ms.
     query = "UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s"
     connection.execute(query, (verifier.reveal(), ADMIN_ROLE))
-    connections.run(connection, f"GRANT {', '.join(ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION", ADMIN_ROLE)
+    _grant_memberships(connection)
     # If the admin has marked itself as read-only, it may not be able to undo that.
     connections.run(connection, "ALTER ROLE {} RESET tsdb_admin.read_only_role", ADMIN_ROLE)
     connections.run(connection, f"GRANT SET ON PARAMETER {', '.join(_ADMIN_PARAMETERS)} TO {{}}", ADMIN_ROLE)
+
+
+def _grant_memberships(connection: Connection) -> None:
+    """Make the admin a member of roles of PostgreSQL; where these are members of the admin, they are no longer."""
+    grant = f"GRANT {', '.join(ADMIN_MEMBERSHIPS)} TO {{}} WITH ADMIN OPTION"
+    try:
+        with connection.transaction():
+            connections.run(connection, grant, ADMIN_ROLE)
+    except psycopg.errors.InvalidGrantOperation:
+        for names in connection.execute(_MEMBERS_OF_ADMIN.encode(), (ADMIN_ROLE,)).fetchall():
+            connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)
+        connections.run(connection, grant, ADMIN_ROLE)
 
 
 def _exists(connection: Connection, catalog: str, column: str, name: str) -> bool:
