@@ -31,6 +31,19 @@ def test_last_lines_are_the_newest_lines_without_statements(paths: ServicePaths)
     assert words == [f"LOG:  line {n}" for n in range(10, 30)]
 
 
+def test_last_lines_have_no_secrets_that_messages_quote(paths: ServicePaths) -> None:
+    _write(paths, "server-1.json", 'syntax error at or near "hunter2"', "cannot reach postgres://app:pw@db/x", age=5)
+    assert log_files.last_lines(paths).splitlines() == [
+        'LOG:  syntax error at or near "***"',
+        "LOG:  cannot reach postgres://app:***@db/x",
+    ]
+
+
+def test_a_message_that_is_no_utf8_is_among_the_last_lines(paths: ServicePaths) -> None:
+    (paths.log / "server-1.json").write_bytes(b'{"error_severity": "FATAL", "message": "role \xe9 does not exist"}\n')
+    assert log_files.last_lines(paths) == "FATAL:  role \ufffd does not exist"
+
+
 def test_messages_of_a_failed_start_come_last(paths: ServicePaths) -> None:
     _write(paths, "server-1.json", "of the run before", age=5)
     paths.start_log.write_text("FATAL:  no such library\nSTATEMENT:  secret\n")

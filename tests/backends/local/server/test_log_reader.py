@@ -82,6 +82,13 @@ def test_a_line_that_is_still_being_written_is_left_out(paths: ServicePaths) -> 
     assert numbers(log_reader.read_log(paths, LogQuery()).entries) == [1, 0]
 
 
+def test_a_message_that_is_no_utf8_is_shown_as_far_as_it_is(paths: ServicePaths) -> None:
+    write(paths, 0, 2)
+    file = next(paths.log.iterdir())
+    file.write_bytes(file.read_bytes().replace(b"line 1", b"caf\xe9 1"))
+    assert [one.message for one in log_reader.read_log(paths, LogQuery()).entries] == ["caf\ufffd 1", "line 0"]
+
+
 def test_since_and_until_are_bounds_that_belong_to_the_range(paths: ServicePaths) -> None:
     write(paths, 0, 10)
     query = LogQuery(since=BEGIN + timedelta(seconds=3), until=BEGIN + timedelta(seconds=5))

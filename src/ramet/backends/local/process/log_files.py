@@ -10,6 +10,7 @@ from typing import Any
 
 from ramet.backends.local.host.files import plain, read
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.model.logs import redacted
 
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 20
@@ -107,7 +108,7 @@ def _size_bytes(file: Path) -> int:
 
 def _messages(file: Path) -> list[str]:
     found = [(entry.get("error_severity", ""), str(entry.get("message", ""))) for entry in _parsed(tail(file))]
-    return [f"{severity}:  {message}" for severity, message in found if not message.startswith(TIMED)]
+    return [f"{severity}:  {redacted(message)}" for severity, message in found if not message.startswith(TIMED)]
 
 
 def _start_lines(file: Path) -> list[str]:
@@ -125,7 +126,7 @@ def tail(file: Path) -> bytes:
 def _parsed(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.splitlines():
         try:
-            entry = json.loads(line)
+            entry = json.loads(line.decode(errors="replace"))  # a message is in the encoding of its database
         except ValueError:
             continue
         if isinstance(entry, dict):

@@ -77,13 +77,20 @@ def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
 
 def _entry(line: bytes) -> LogEntry | None:
     try:
-        read = _DECODER.decode(line)
+        read = _decoded(line)
         at = datetime.strptime(read.timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
     except (ValueError, msgspec.MsgspecError):
         return None
     message = read.message[:_MESSAGE_LIMIT]
     shown = without_literals(message) if message.startswith(log_files.TIMED) else redacted(message)
     return LogEntry(at, read.error_severity, shown)
+
+
+def _decoded(line: bytes) -> _Line:
+    try:
+        return _DECODER.decode(line)
+    except UnicodeDecodeError:  # a server writes messages in the encoding of the database
+        return _DECODER.decode(line.decode(errors="replace"))
 
 
 def _place(text: str) -> Place:
