@@ -140,6 +140,25 @@ def test_a_call_that_is_refused_is_not_made_later_where_no_thread_can_be_started
     assert called == ["second"]
 
 
+def test_a_call_that_is_refused_takes_no_place_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = Threads(4, Slots(7))
+    _refuse(threads, 5, monkeypatch)
+    assert threads.submit(int).result(BOUND_SECONDS) == 0
+    threads.shutdown()
+    assert threads._free._taken.total() == 0
+
+
+def _refuse(threads: Threads, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        for _ in range(calls):
+            with pytest.raises(RuntimeError, match="new thread"):
+                threads.submit(int)
+
+
 def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shop, submit, called = world.ready(), ThreadPoolExecutor.submit, list[object]()
 

@@ -38,10 +38,11 @@ def own_threads(plane: Plane) -> Callable[[Litestar], AbstractAsyncContextManage
     return lifespan
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Call:
     function: Callable[[], Any]
     future: Future[Any] = field(default_factory=Future)
+    is_refused: bool = False
 
     def __call__(self) -> None:
         if not self.future.set_running_or_notify_cancel():
@@ -85,6 +86,8 @@ class Threads(ThreadPoolExecutor):
             super().submit(self._run, project_id, call)
         except RuntimeError:  # no thread could be started, but the call is in the queue of the others
             if call.future.cancel():
+                call.is_refused = True  # a thread may not come to it for long
+                self._free.release(project_id)
                 raise
 
     def _run(self, project_id: str, call: _Call) -> None:
@@ -92,7 +95,8 @@ class Threads(ThreadPoolExecutor):
             call()
         finally:
             with self._lock:
-                self._free.release(project_id)
+                if not call.is_refused:
+                    self._free.release(project_id)
                 self._serve_waiting()
 
     def _serve_waiting(self) -> None:
