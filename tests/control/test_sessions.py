@@ -56,14 +56,17 @@ def test_a_session_ends_with_the_secret_that_was_used(holder: Holder) -> None:
     assert holder.ends_at(holder.proven(second)) == _NOW + SESSION_LIFE
 
 
-def test_an_overlap_that_is_shortened_ends_only_sessions_of_the_secret_before(holder: Holder) -> None:
+@pytest.mark.parametrize("first_seconds", [60, 30 * 86_400])
+def test_an_overlap_that_is_shortened_ends_only_sessions_of_the_secret_before(
+    holder: Holder, first_seconds: int
+) -> None:
     def rotate(overlap_seconds: int) -> Secret:
         return holder.projects.rotate_key(
             holder.project.id, holder.key.public_key, overlap_seconds, _NOW, derived=lambda digest: Secret(digest[:32])
         )[1]
 
     begun = holder.sessions.begin(holder.proven(holder.secret), _NOW)
-    second = rotate(60)
+    second = rotate(first_seconds)
     in_overlap = holder.sessions.begin(holder.proven(holder.secret), _NOW)
     own = holder.sessions.begin(holder.proven(second), _NOW)
     for overlap_seconds in (30, 0):

@@ -51,7 +51,8 @@ def lost(world: World, secrets: Path) -> Content:
         world.backend.commit(service.id, service.name)
         archive(world, service.id)
     with world.store.write() as tx:
-        sessions.insert_session(tx, "digest", world.key.public_key, utc_now() + timedelta(hours=1))
+        ends_at = utc_now() + timedelta(hours=1)
+        sessions.insert_session(tx, "digest", world.key.public_key, ends_at, world.key.secret_digest)
     return collect(world.store, secrets, utc_now())
 
 
@@ -135,6 +136,7 @@ def test_keys_sessions_and_repeated_requests_continue(world: World, new: World, 
     assert new.projects.authenticate(world.key.public_key, world.secret).project_id == world.project.id
     with new.store.read() as tx:
         assert sessions.get_session(tx, "digest", utc_now()) is not None
+        assert [one.secret_digest for one in sessions.list_sessions(tx, utc_now())] == [world.key.secret_digest]
     again = services.create_service(new.plane, world.project.id, REQUEST, "the key")
     first = services.create_service(world.plane, world.project.id, REQUEST, "the key")
     assert again.service.id == first.service.id

@@ -239,14 +239,11 @@ def _find(tx: sa.Connection, project_id: str, public_key: str, *, lock: bool = F
 
 
 def _shortened(tx: sa.Connection, key: ApiKey, until: datetime) -> ApiKey:
-    """Let the secret before the last rotation end at a time at the latest, with its sessions.
-
-    Those end with it already; one that lasts longer was begun with the present secret.
-    """
+    """Let the secret before the last rotation end at a time at the latest, with its sessions."""
     if key.previous_until is None or key.previous_until <= until:
         return key
     keys.update_key(tx, key.public_key, previous_until=until)
-    sessions.end_by(tx, key.public_key, until, until=key.previous_until)
+    sessions.end_by(tx, key.public_key, until, spared=key.secret_digest)
     return structs.replace(key, previous_until=until)
 
 

@@ -26,7 +26,7 @@ class Sessions:
             key = present_key(tx, key, now, lock=True)  # a rotation ends the sessions that it finds
             sessions.delete_expired(tx, now)
             ends_at = ends_at if key.expires_at is None else min(ends_at, key.expires_at)
-            sessions.insert_session(tx, digest_token(token), key.public_key, ends_at)
+            sessions.insert_session(tx, digest_token(token), key.public_key, ends_at, key.secret_digest)
         return token
 
     def find(self, token: str, now: datetime) -> Session | None:

@@ -93,6 +93,7 @@ class SessionEntry(Struct, frozen=True):
     digest: str
     public_key: str
     expires_at: datetime
+    secret_digest: str | None = None
 
 
 class RequestEntry(Struct, frozen=True):

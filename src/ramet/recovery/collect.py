@@ -47,7 +47,8 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
                 files=_secret_files(secrets_directory),
                 verifiers={one.id: one.verifier.reveal() for one in known},
                 sessions=tuple(
-                    SessionEntry(row.digest, row.public_key, row.expires_at) for row in sessions.list_sessions(tx, now)
+                    SessionEntry(row.digest, row.public_key, row.expires_at, row.secret_digest)
+                    for row in sessions.list_sessions(tx, now)
                 ),
                 requests=tuple(_request(row) for row in idempotency.list_requests(tx) if row.service_id in live),
             ),

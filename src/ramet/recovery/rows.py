@@ -94,7 +94,7 @@ def _insert_clients(tx: sa.Connection, recovered: set[str], secrets: Secrets) ->
     for each in secrets.sessions:
         if find_key(tx, each.public_key) is not None:
             sessions.delete_session(tx, each.digest)
-            sessions.insert_session(tx, each.digest, each.public_key, each.expires_at)
+            sessions.insert_session(tx, each.digest, each.public_key, each.expires_at, each.secret_digest)
     for one in secrets.requests:
         if one.service_id in recovered and idempotency.find(tx, one.project_id, one.key_digest) is None:
             idempotency.insert(tx, one.project_id, one.key_digest, one.body_digest, one.service_id, one.created_at)

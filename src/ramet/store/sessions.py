@@ -9,9 +9,12 @@ from ramet.store.keys import key_of
 from ramet.store.tables import api_key, project, session
 
 
-def insert_session(tx: sa.Connection, digest: str, public_key: str, expires_at: datetime) -> None:
-    """Add a session of a key."""
-    tx.execute(session.insert().values(digest=digest, public_key=public_key, expires_at=expires_at))
+def insert_session(
+    tx: sa.Connection, digest: str, public_key: str, expires_at: datetime, secret_digest: str | None = None
+) -> None:
+    """Add a session of a key, with the digest of the secret that began it; None: it is not known."""
+    added = session.insert().values(digest=digest, public_key=public_key, expires_at=expires_at)
+    tx.execute(added.values(secret_digest=secret_digest))
 
 
 def get_session(tx: sa.Connection, digest: str, now: datetime) -> Session | None:
@@ -25,17 +28,17 @@ def get_session(tx: sa.Connection, digest: str, now: datetime) -> Session | None
     return Session(row[0], key, row[1])
 
 
-def list_sessions(tx: sa.Connection, now: datetime) -> list[sa.Row[tuple[str, str, datetime]]]:
-    """Return digest, public key and end of the sessions that are not over."""
-    query = sa.select(session.c.digest, session.c.public_key, session.c.expires_at)
+def list_sessions(tx: sa.Connection, now: datetime) -> list[sa.Row[tuple[str, str, datetime, str | None]]]:
+    """Return digest, public key, end, and digest of the secret of the sessions that are not over."""
+    query = sa.select(session.c.digest, session.c.public_key, session.c.expires_at, session.c.secret_digest)
     return list(tx.execute(query.where(_lasts(now)).order_by(session.c.digest)))
 
 
-def end_by(tx: sa.Connection, public_key: str, at: datetime, *, until: datetime | None = None) -> None:
-    """Let the sessions of a key end at a time at the latest; only those that end by `until`, if that is given."""
+def end_by(tx: sa.Connection, public_key: str, at: datetime, *, spared: str | None = None) -> None:
+    """Let the sessions of a key end at a time at the latest, but not those of the secret with the digest `spared`."""
     mine = (session.c.public_key == public_key) & (session.c.expires_at > at)
-    if until is not None:
-        mine &= session.c.expires_at <= until
+    if spared is not None:
+        mine &= session.c.secret_digest.is_distinct_from(spared)
     tx.execute(session.update().where(mine).values(expires_at=at))
 
 

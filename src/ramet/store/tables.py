@@ -36,7 +36,7 @@ api_key = _table(
     """,
 )
 api_key.c.role.server_default = sa.DefaultClause("ADMIN")
-session = _table("session", "digest! public_key:api_key.public_key expires_at:time+")
+session = _table("session", "digest! public_key:api_key.public_key expires_at:time+ secret_digest?")
 
 service = _table(
     "service",
