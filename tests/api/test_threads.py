@@ -148,6 +148,15 @@ def test_a_call_that_is_refused_takes_no_place_where_no_thread_can_be_started(mo
     assert threads._free._taken.total() == 0
 
 
+def test_calls_share_no_thread_after_those_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, both = Threads(4, Slots(7)), threading.Barrier(2)
+    _refuse(threads, 5, monkeypatch)
+    threads.submit(int).result(BOUND_SECONDS)
+    for done in [threads.submit(both.wait, BOUND_SECONDS) for _ in range(2)]:
+        done.result(BOUND_SECONDS)
+    threads.shutdown()
+
+
 def _refuse(threads: Threads, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
