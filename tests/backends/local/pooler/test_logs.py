@@ -29,6 +29,20 @@ def test_a_long_log_is_truncated_under_the_process_that_appends_to_it(
     assert (home / LOG).read_text() == "next"
 
 
+def test_no_file_is_truncated_through_a_link_in_place_of_a_log(
+    backend: LocalBackend, parent: Server, tmp_path: Path
+) -> None:
+    home, others = backend.instances.paths(parent.service_id).root / pooler.POOLER, tmp_path / "others"
+    backend.instances.account.make_directory(home)
+    others.write_bytes(bytes(_LONG_BYTES))
+    (home / LOG).unlink(missing_ok=True)
+    (home / LOG).symlink_to(others)
+    backend.servers._due_at.clear()
+    backend.servers.maintain(parent, 0.5, datetime.now(UTC))
+    assert others.stat().st_size == _LONG_BYTES
+    (home / LOG).unlink()
+
+
 def test_the_last_lines_are_read_from_the_end(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("x" * 200_000 + "\nlast\n")
     found = Daemon(tmp_path).last_lines(LOG)

@@ -105,10 +105,9 @@ class Poolers:
         Whoever reaches the port makes PgBouncer log its errors, which it appends to the file.
         """
         for kind in (POOLER, BALANCER):
-            log = Poolers(self.instances, kind)._daemon(service_id).home / LOG
-            with contextlib.suppress(FileNotFoundError):  # there is none, or it is being stopped
-                if log.stat().st_size > _LARGEST_LOG_BYTES:
-                    os.truncate(log, 0)
+            home = Poolers(self.instances, kind)._daemon(service_id).home
+            with contextlib.suppress(OSError, Failed):  # there is none, it is being stopped, or a link is in its place
+                _bound(home, LOG)
 
     def serves(self, service_id: str) -> bool:
         """Tell whether the pooler's process runs. Raises Unseen when that cannot be determined."""
@@ -220,3 +219,10 @@ def _answers(pooling: Pooling) -> bool:
 def _mark_of(certificate: Path) -> str:
     """Return a text that differs for each certificate; its key is its own, too."""
     return hashlib.sha256(certificate.read_bytes()).hexdigest() if certificate.exists() else ""
+
+
+def _bound(home: Path, name: str) -> None:
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    with files.opened_directory(home) as directory, files.opened(home / name, flags, parent=directory) as log:
+        if os.fstat(log).st_size > _LARGEST_LOG_BYTES:
+            os.ftruncate(log, 0)
