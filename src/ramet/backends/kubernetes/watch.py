@@ -3,13 +3,13 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.api import Api
 from ramet.backends.kubernetes.resources import Cluster, Pod
-from ramet.errors import Error, Unseen
+from ramet.errors import Unseen
 
 _log = logging.getLogger(__name__)
 _Kind = TypeVar("_Kind", Cluster, Pod)
@@ -46,17 +46,6 @@ class Watched(Generic[_Kind]):
         found = [one for one in known if one.metadata.labels.get(names.SERVICE_LABEL) == service_id]
         return sorted(found, key=lambda one: one.metadata.name)
 
-    def wait_until(self, is_so: Callable[[], bool], timeout_seconds: float) -> bool:
-        """Wait until changes have made something so; False when they have not within that time."""
-        deadline = time.monotonic() + timeout_seconds
-        while not is_so():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            with self._changed:
-                self._changed.wait(min(left, 0.1))
-        return True
-
     def stop(self) -> None:
         """End the watch with its next event."""
         self._stopped.set()
@@ -66,8 +55,7 @@ class Watched(Generic[_Kind]):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._follow, name=f"watch-{self._kind.__name__}", daemon=True)
                 self._thread.start()
-        if self._version is None:
-            self.wait_until(lambda: self._version is not None, _FIRST_LIST_SECONDS)
+            self._changed.wait_for(lambda: self._version is not None, _FIRST_LIST_SECONDS)
         lost_at = self._lost_at
         if self._version is None or (lost_at is not None and time.monotonic() - lost_at > _STALE_SECONDS):
             raise Unseen("KUBERNETES_UNREACHABLE", "The API server of Kubernetes cannot be asked now", self._why_lost)
@@ -80,8 +68,6 @@ class Watched(Generic[_Kind]):
                     self._take(event, found)
                     if self._stopped.is_set():
                         return
-            except Error as error:
-                self._lost(error)
             except Exception as error:  # noqa: BLE001 - the thread must survive whatever an answer holds
                 self._lost(error)
 
@@ -106,4 +92,3 @@ class Watched(Generic[_Kind]):
             elif event in ("ADDED", "MODIFIED"):
                 self._objects[found.metadata.name] = found
             self._lost_at = None
-            self._changed.notify_all()
