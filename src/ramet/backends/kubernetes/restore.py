@@ -89,7 +89,7 @@ class KubernetesRestore:
 
     def _noted(self, child: Server, source: Source, volume: Volume | None) -> Capture:
         """Return what is noted with a fork's volume; unless there is something, note what the fork begins with."""
-        noted = _noted(volume)
+        noted = None if volume is None else snapshots.noted(volume)
         if noted is None:
             noted = self._facts(child, source)
             note = {"metadata": {"annotations": {names.FACTS_ANNOTATION: json.dumps(noted, sort_keys=True)}}}
@@ -238,11 +238,6 @@ class KubernetesRestore:
         except Unavailable:
             return None
         return 0 if found.next_xid == snapshot.next_xid else max(1, found.wal_bytes - lsn_number(snapshot.end_lsn))
-
-
-def _noted(volume: Volume | None) -> dict[str, Any] | None:
-    text = None if volume is None else volume.metadata.annotations.get(names.FACTS_ANNOTATION)
-    return None if text is None else dict(json.loads(text))
 
 
 def _no_past() -> Invalid:

@@ -10,7 +10,7 @@ from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.values import Server, SnapshotFacts
 from ramet.backends.kubernetes import manifests, names, stopped, waking
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.resources import SnapshotStatus, VolumeSnapshot
+from ramet.backends.kubernetes.resources import SnapshotStatus, Volume, VolumeSnapshot
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
@@ -210,9 +210,9 @@ def note(place: Place, name: str, facts: dict[str, Any]) -> None:
     place.api.patch(VolumeSnapshot, name, {"metadata": {"annotations": annotations}})
 
 
-def noted(snapshot: VolumeSnapshot) -> dict[str, Any] | None:
-    """Return what was noted with a snapshot; None before that."""
-    text = snapshot.metadata.annotations.get(names.FACTS_ANNOTATION)
+def noted(found: VolumeSnapshot | Volume) -> dict[str, Any] | None:
+    """Return what was noted with a snapshot, or with the volume of a fork; None before that."""
+    text = found.metadata.annotations.get(names.FACTS_ANNOTATION)
     return None if text is None else dict(json.loads(text))
 
 
