@@ -10,7 +10,6 @@ from ramet.backends.kubernetes.store_access import StoreAccess
 
 PLUGIN = "barman-cloud.cloudnative-pg.io"
 WAL_DIRECTORY, VOLUME_DIRECTORY = "/wal", "/volume"
-_SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _POSTGRES_USER = 26
 _READER_SECONDS = 3600
 # While it is there the volume may be attached to its node, where the server cannot always start.
@@ -40,7 +39,7 @@ class Recovery:
         """Return the part of a Cluster; `owned` names a database that is there."""
         found: dict[str, Any] = dict(owned)
         if self.snapshot is not None:
-            named = {"kind": "VolumeSnapshot", "apiGroup": _SNAPSHOT_GROUP, "name": self.snapshot}
+            named = {"kind": "VolumeSnapshot", "apiGroup": names.SNAPSHOT_GROUP, "name": self.snapshot}
             found["volumeSnapshots"] = {"storage": named}
         if self.archived_as is None:
             return {"bootstrap": {"recovery": found}}

@@ -7,7 +7,6 @@ from ramet.backends.kubernetes import names, streaming
 from ramet.model.high_availability import Standbys
 from ramet.model.upstream import Upstream
 
-_SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _PRIMARY, _SOURCE = "primary", "source"
 # A killed primary keeps its lease: nobody takes over before it expires. By default that takes 15 seconds.
 _LEASE = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 1}
@@ -50,7 +49,7 @@ def following(replica_id: str, primary: Primary, *, copies: bool) -> dict[str, A
 
     It has the certificate authority of its primary, so that clients and poolers trust both.
     """
-    snapshot = {"apiGroup": _SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": names.seed_name(replica_id)}
+    snapshot = {"apiGroup": names.SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": names.seed_name(replica_id)}
     recovery = {"recovery": {"source": _PRIMARY, "volumeSnapshots": {"storage": snapshot}}}
     return {
         "bootstrap": streaming.copied(_PRIMARY) if copies else recovery,

@@ -24,7 +24,6 @@ from ramet.model.upstream import Upstream
 
 Manifest = Mapping[str, Any]
 _PLAIN = Traits()
-_SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 _ROOM_FACTOR = 1.5
 # A failing probe ends a server: one that recovers much WAL needs an hour.
 _PROBES = {"startup": {"periodSeconds": 1, "failureThreshold": 3600}, "readiness": {"periodSeconds": 1}}
@@ -174,7 +173,7 @@ def snapshot(
     spec: dict[str, Any] = {"source": {"persistentVolumeClaimName": volume}}
     if site.snapshot_class:
         spec["volumeSnapshotClassName"] = site.snapshot_class
-    return {"apiVersion": f"{_SNAPSHOT_GROUP}/v1", "kind": "VolumeSnapshot", "metadata": metadata, "spec": spec}
+    return {"apiVersion": f"{names.SNAPSHOT_GROUP}/v1", "kind": "VolumeSnapshot", "metadata": metadata, "spec": spec}
 
 
 def adopted_volume(service_id: str, site: Site, snapshot_name: str, volume_size: str) -> Manifest:
@@ -194,7 +193,7 @@ def adopted_volume(service_id: str, site: Site, snapshot_name: str, volume_size:
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": volume_size}},
-        "dataSource": {"apiGroup": _SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": snapshot_name},
+        "dataSource": {"apiGroup": names.SNAPSHOT_GROUP, "kind": "VolumeSnapshot", "name": snapshot_name},
     }
     if site.storage_class:
         spec["storageClassName"] = site.storage_class

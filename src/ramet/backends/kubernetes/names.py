@@ -37,6 +37,7 @@ CONTAINER = "postgres"
 # Where its pods have the volume of a server.
 DATA_DIRECTORY = "/var/lib/postgresql/data"
 JOB_LABEL = "cnpg.io/jobRole"
+SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 # The object store of a namespace, and the Secret with its keys.
 ARCHIVE = "ramet-archive"
 # What a fork calls the cluster that its data comes from.
