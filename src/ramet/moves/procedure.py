@@ -243,7 +243,7 @@ class Move(Steps):
 
     def undo_follow(self, work: Work[MoveState]) -> None:
         """Delete the service there, which only follows. One that cannot be deleted is named in the log."""
-        if self._has_moved(work):
+        if self.tools.service(work.subject).settings.get(MOVED) == work.operation_id:
             return
         try:
             with self._destination(work) as there:
@@ -266,9 +266,6 @@ class Move(Steps):
         with self.tools.store.write() as tx:
             if is_claimed(self.tools, work):
                 _keep_paused(tx, work)
-
-    def _has_moved(self, work: Work[MoveState]) -> bool:
-        return self.tools.service(work.subject).settings.get(MOVED) == work.operation_id
 
     def _check_can_move(self, service: Service) -> None:
         with self.tools.store.read() as tx:

@@ -14,7 +14,6 @@ from ramet.control import forks
 from ramet.control.plane import Plane
 from ramet.control.requests import ForkRequest
 from ramet.model.fork import ForkStrategy
-from ramet.model.service import Service
 from ramet.model.warm_forks import AUTOMATIC, Pool, settings_but_warmth
 from ramet.store.warm_forks import count_ports, fitting_forks, services_among
 
@@ -51,16 +50,13 @@ class Demand:
             room = int(min(_SHARE_OF_PORTS * ports, _FULL_ENOUGH * ports - count_ports(tx)))
         pools = {}
         for parent in parents:
-            wanted = self._settings_of_fork(parent, now)
+            wanted = forks.child_of(self.plane, parent, REQUEST, now).settings
             times = [at for at, settings in asked[parent.id] if settings_but_warmth(settings) == wanted]
             size = min(self.most, room, largest_batch(times))
             if len(times) >= OFTEN and size > 0:
                 pools[parent.id] = replace(AUTOMATIC, size=size)
                 room -= size
         return pools
-
-    def _settings_of_fork(self, parent: Service, now: datetime) -> Mapping[str, object]:
-        return forks.child_of(self.plane, parent, REQUEST, now).settings
 
 
 def largest_batch(times: Sequence[datetime]) -> int:

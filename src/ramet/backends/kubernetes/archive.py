@@ -103,11 +103,8 @@ class KubernetesArchive:
 
     def check(self, server: Server, budget_bytes: int) -> int:
         """Read back the WAL that comes next. What is damaged is said by `maintain`."""
-        seen, archive = (
-            self._known.setdefault(server.archive_name, _Seen()),
-            archiving.wal_of(self.place, server.archive_name),
-        )
-        read = 0
+        seen, read = self._known.setdefault(server.archive_name, _Seen()), 0
+        archive = archiving.wal_of(self.place, server.archive_name)
         for name, size in sorted(archive.sizes(seen.checked).items()):
             try:
                 archive.download(name)

@@ -57,14 +57,10 @@ def stop(place: Place, server: Server) -> None:
         raise Failed("VOLUME_LOST", f"The Cluster of service {service_id} is gone", "It cannot be stopped.")
     if not cluster.is_asleep:
         place.api.patch(Cluster, name, {"metadata": {"annotations": _asleep(place, server)}})
-    if not is_hibernated(cluster) and cluster.status.phase != _HEALTHY:
+    has_begun = any(one.type == names.HIBERNATION for one in cluster.status.conditions)  # the phase does not say so
+    if not has_begun and cluster.status.phase != _HEALTHY:
         _begin(place, cluster)
     _await(lambda: _is_stopped(place, service_id), f"The server of service {service_id} is still stopping")
-
-
-def is_hibernated(cluster: Cluster) -> bool:
-    """Tell whether a server is stopped, or is being stopped: the phase of its Cluster does not say so."""
-    return any(one.type == names.HIBERNATION for one in cluster.status.conditions)
 
 
 def _asleep(place: Place, server: Server) -> dict[str, str | None]:

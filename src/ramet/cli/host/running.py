@@ -4,7 +4,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ramet.cli.ui.output import say
 from ramet.cli.user_files.credentials import config_path, read_credentials
 from ramet.configured import authority_of, replace_expired_authority
 from ramet.console.application import PATH as CONSOLE_PATH
-from ramet.control.addresses import Move, planned_moves
+from ramet.control.addresses import planned_moves
 from ramet.control.readiness import check_ready
 from ramet.endpoints import BASE_PATH, base_url, is_loopback
 from ramet.errors import Error
@@ -111,17 +111,14 @@ def _announce(settings: Settings, runtime: Runtime, address: str, credentials: P
     if not is_loopback(settings.host) and not settings.tls_cert:
         message = "HTTP listens on %s without TLS: set RAMET_TLS_CERT, or put a TLS proxy in front of it"
         _log.warning(message, settings.host)
-    elsewhere = [] if settings.backend == "kubernetes" else _elsewhere(settings, runtime)
-    if elsewhere:
+    if settings.backend == "kubernetes":
+        return
+    if elsewhere := planned_moves(runtime.store, settings.endpoint_host, runtime.backend.host.has_tls):
         _log.warning(
             "%d services do not announce %s, as new ones do: see 'ramet host set-address' and RAMET_ENDPOINT_HOST",
             len(elsewhere),
             settings.endpoint_host,
         )
-
-
-def _elsewhere(settings: Settings, runtime: Runtime) -> Sequence[Move]:
-    return planned_moves(runtime.store, settings.endpoint_host, runtime.backend.host.has_tls)
 
 
 def _authority_of(settings: Settings) -> str:
