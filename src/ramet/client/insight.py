@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 from ramet.api import schemas
-from ramet.client.connection import Connection
+from ramet.client.connection import Connection, query_of
 from ramet.endpoints import DATABASE
 
 
@@ -24,5 +22,5 @@ class Insight(Connection):
 
     def get_tables(self, service_id: str, database: str = DATABASE, limit: int = 50) -> schemas.insight.Tables:
         """Return the largest tables of a database, and its indexes that are not used."""
-        asked = urlencode({"database": database, "limit": limit})
-        return self.call("GET", f"{self.path(service_id, 'tables')}?{asked}", schemas.insight.Tables)
+        path = self.path(service_id, "tables") + query_of({"database": database, "limit": str(limit)})
+        return self.call("GET", path, schemas.insight.Tables)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ramet.api import schemas
-from ramet.client.connection import Connection
+from ramet.client.connection import Connection, given
 from ramet.model.login import USUAL_SECONDS
 
 if TYPE_CHECKING:
@@ -33,12 +33,9 @@ class Keys(Connection):
 
         `limits` are max_fork_ttl_seconds, max_services, max_forks, max_cpu_millis, max_memory_gbs, max_storage_gbs.
         """
-        given: dict[str, Any] = {
-            "expires_at": expires_at,
-            "parents": None if parents is None else list(parents),
-            **limits,
-        }
-        body = {"name": name, "role": role} | {name: value for name, value in given.items() if value is not None}
+        body: dict[str, object] = {"name": name, "role": role, **given(expires_at=expires_at, **limits)}
+        if parents is not None:
+            body["parents"] = list(parents)
         return self.call("POST", self.project_path("keys"), schemas.keys.KeyWithSecret, body)
 
     def get_key(self, public_key: str) -> schemas.keys.Key:

@@ -1,11 +1,10 @@
 """Services: listed, made, forked, changed and deleted."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlencode
 
 from ramet.api.schemas.services import ExtensionUpdate, Service
 from ramet.api.schemas.shared import Success
-from ramet.client.connection import Connection, given, revealed
+from ramet.client.connection import Connection, given, query_of, revealed
 from ramet.client.life_spans import Keeping, kept_fields
 from ramet.model.environment import Environment
 from ramet.model.secret import Secret
@@ -18,13 +17,11 @@ class Services(Connection):
 
     def list_services(self, labels: Sequence[str] = ()) -> list[Service]:
         """Return the services of the project, oldest first; with `labels` (key=value or key) those that have them."""
-        query = f"?{urlencode([('label', label) for label in labels])}" if labels else ""
-        return self.call("GET", self.path() + query, list[Service])
+        return self.call("GET", self.path() + query_of({"label": labels} if labels else {}), list[Service])
 
     def iterate_services(self, labels: Sequence[str] = (), *, page_size: int = 500) -> Iterator[Service]:
         """Yield the services that `list_services` returns, read page by page, each of up to 500."""
-        query = urlencode([*(("label", label) for label in labels), ("limit", page_size)])
-        for page in self.pages(f"{self.path()}?{query}", list[Service]):
+        for page in self.pages(self.path() + query_of({"label": labels, "limit": str(page_size)}), list[Service]):
             yield from page
 
     def get_service(self, service_id: str, *, wait_seconds: int = 0) -> Service:

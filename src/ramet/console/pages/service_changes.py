@@ -14,6 +14,7 @@ from ramet.console.views.forms import (
     split_size,
     standbys_of_form,
     wal_level_of_form,
+    whole_number,
 )
 from ramet.console.views.life_spans import labels_of, sleep_after_of, terms_of
 from ramet.console.views.restore_settings import entered_settings
@@ -67,11 +68,9 @@ def _rewind(values: Values) -> tuple[RewindRequest]:
 
 
 def _replicas(values: Values) -> tuple[replica_sets.ReplicaSetRequest]:
-    nodes = values.get("nodes", "")
-    if not (nodes.isascii() and nodes.isdigit() and len(nodes) < 4):
-        raise InvalidField("nodes", "Enter a whole number")
+    nodes = whole_number(values, "nodes", 3)
     cpu, memory = split_size(values.get("size", ""))
-    return (replica_sets.ReplicaSetRequest(values.get("name", ""), int(nodes), cpu or "", memory or ""),)
+    return (replica_sets.ReplicaSetRequest(values.get("name", ""), nodes, cpu or "", memory or ""),)
 
 
 CHANGES: Mapping[str, Change[Service]] = {
