@@ -20,12 +20,11 @@ def _trial(ground: Ground, parent: Running, ledger: Ledger, number: int) -> Tria
     acknowledged = ledger.acknowledged
     fork = ground.fork(parent, ForkRequest(ForkStrategy.NOW, name=f"now-{number}"))
     rows = set(ledger_rows(fork))
-    lost = set(range(1, acknowledged + 1)) - rows
-    holes = set(range(1, max(rows, default=0) + 1)) - rows - lost
+    missing = set(range(1, max([acknowledged, *rows]) + 1)) - rows
     faults = [] if sums_agree(fork) else ["pgbench's sums differ"]
     faults += _strangers(parent, fork)
     ground.delete(fork)
-    return Trial(f"{acknowledged} acknowledged", fork.seconds, len(lost) + len(holes), 0, tuple(faults))
+    return Trial(f"{acknowledged} acknowledged", fork.seconds, len(missing), 0, tuple(faults))
 
 
 def _strangers(parent: Running, fork: Running) -> list[str]:
