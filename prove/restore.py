@@ -25,7 +25,7 @@ _SECONDS = 300.0
 
 @dataclass
 class _Watch:
-    """Asks for an answer all the time; `longest` is the longest time without one since the last `reset`."""
+    """Asks for an answer all the time; `longest` is the longest time without one so far."""
 
     port: int
     password: str

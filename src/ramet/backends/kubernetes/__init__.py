@@ -1,1 +1,1 @@
-"""PostgreSQL servers as clusters of CloudNativePG in a Kubernetes namespace."""
+"""PostgreSQL servers as clusters of CloudNativePG, in one namespace of Kubernetes or one for each project."""

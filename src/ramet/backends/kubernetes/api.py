@@ -1,4 +1,4 @@
-"""Requests to the API server of Kubernetes, within one namespace, and programs run in its pods."""
+"""Requests to the API server of Kubernetes, within the namespaces of services, and programs run in their pods."""
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The backend for Kubernetes: its protocols over one namespace, built and nothing else."""
+"""The backend for Kubernetes: its protocols over the namespaces of services, built and nothing else."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -67,5 +67,5 @@ class KubernetesBackend:
 
 
 def open_kubernetes(site: Site, kubeconfig: Path | None, root_key: Callable[[], bytes]) -> KubernetesBackend:
-    """Open a namespace; no request is made. `root_key` seals what the store keeps."""
+    """Open the namespaces of a site; no request is made. `root_key` seals what the store keeps."""
     return KubernetesBackend(Place(open_api(kubeconfig, site.namespace), site), root_key)

@@ -1,4 +1,4 @@
-"""Logins in the servers of this namespace."""
+"""Logins in the servers of services."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What servers elsewhere read of the servers of this namespace."""
+"""What servers elsewhere read of the servers of services here."""
 
 from dataclasses import dataclass
 
