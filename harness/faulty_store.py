@@ -168,10 +168,10 @@ class FaultyStore:
 
 
 @contextlib.contextmanager
-def faulty_store(upstream: str, faults: Faults | None = None, port: int = 0) -> Iterator[FaultyStore]:
+def faulty_store(upstream: str, faults: Faults | None = None) -> Iterator[FaultyStore]:
     """Serve the store at a URL through a proxy on loopback, with faults; `AWS_ENDPOINT_URL` is its `url`."""
     store = FaultyStore(upstream, faults or Faults())
-    server = _Server(("127.0.0.1", port), type("Bound", (_Handler,), {"store": store}))
+    server = _Server(("127.0.0.1", 0), type("Bound", (_Handler,), {"store": store}))
     store.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="faulty-store")
     thread.start()

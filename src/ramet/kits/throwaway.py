@@ -62,7 +62,6 @@ def throwaway_fork(
     *,
     labels: Mapping[str, str] | None = None,
     outlives_seconds: int = OUTLIVES_SECONDS,
-    wait_seconds: float = 1800.0,
     target_time: str | None = None,
     snapshot_id: str | None = None,
     max_age_seconds: int | None = None,
@@ -88,7 +87,7 @@ def throwaway_fork(
         password = fork.initial_password
         if not isinstance(password, str):
             raise Failed("PASSWORD_MISSING", f"The fork {fork.name} came without a password", "Try again.")
-        yield Throwaway(client.wait_ready(fork.service_id, wait_seconds), password)
+        yield Throwaway(client.wait_ready(fork.service_id), password)
     finally:
         ended.set()
         renewing.join()

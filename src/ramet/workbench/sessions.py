@@ -16,7 +16,7 @@ from ramet.model.service import Service
 from ramet.workbench.logins import KeptLogins
 from ramet.workbench.relay import Relay, beyond_limits
 
-MOST_BYTES = 16 * 1024**2
+_MOST_BYTES = 16 * 1024**2
 _GRACE_SECONDS = 30
 _NO_DATABASE = "3D000"
 _NO_DATABASE_TEXT = re.compile(r'FATAL: +database ".*" does not exist.*', re.DOTALL)
@@ -34,10 +34,9 @@ class NoDatabase(NotFound):
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a session works, how much it reads, and which further settings it begins with."""
+    """How long a session works, and which further settings it begins with."""
 
     seconds: int
-    most_bytes: int = MOST_BYTES
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,14 +82,14 @@ class Workbench:
         self, place: Place, limits: Limits, *, writes: bool, context: AdaptContext | None
     ) -> Iterator[psycopg.Connection]:
         service = place.service
-        relay = Relay(service.host, service.port, limits.most_bytes, limits.seconds + _GRACE_SECONDS)
+        relay = Relay(service.host, service.port, _MOST_BYTES, limits.seconds + _GRACE_SECONDS)
         try:
             with self.logins.in_use(place.plane, service, writes=writes), relay, ExitStack() as stack:
                 session = stack.enter_context(self._open(place, relay, limits, writes=writes, context=context))
                 stack.push(lambda kind, *_: session.close() if kind else None)  # a rollback may have to wait
                 yield session
         except (psycopg.Error, Error) as error:
-            beyond = beyond_limits(relay, limits.most_bytes, limits.seconds, may_have_run=writes)
+            beyond = beyond_limits(relay, _MOST_BYTES, limits.seconds, may_have_run=writes)
             if beyond is None:
                 raise
             raise beyond from error

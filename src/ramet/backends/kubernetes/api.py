@@ -224,17 +224,14 @@ class Api:
             answer = _checked(self._http.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json=body))
             return bool(answer.json().get("status", {}).get("allowed"))
 
-    def read_log(
-        self, pod: str, *, tail_lines: int | None = None, since: str | None = None, container: str = names.CONTAINER
-    ) -> list[str]:
+    def read_log(self, pod: str, *, tail_lines: int, container: str = names.CONTAINER) -> list[str]:
         """Return the lines that a container has logged, PostgreSQL's by default, oldest first.
 
         There are none of a container that has not started, or that is gone.
         """
-        query = {"container": container, "tailLines": tail_lines, "sinceTime": since}
-        sent = {name: value for name, value in query.items() if value is not None}
+        query: dict[str, str | int] = {"container": container, "tailLines": tail_lines}
         with _errors(f"the log of pod {pod}"):
-            answer = self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=sent)
+            answer = self._http.get(_ROOT.format(self.namespaces.of_object(pod), pod, "log"), params=query)
             return [] if answer.status_code in _NO_LOG else _checked(answer).text.splitlines()
 
     def run(

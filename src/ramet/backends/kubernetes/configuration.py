@@ -19,7 +19,6 @@ _POOLER_MAP = "ramet_pooler"
 _REPLICATION_ROLE = "streaming_replica"
 _CONNECTIONS = {None: 50, 1: 50, 2: 100, 4: 200}
 _MOST_CONNECTIONS = 500
-_PLAIN = Traits()
 # What the operator sets where nothing else is asked for (CloudNativePG 1.30, pkg/postgres/configuration.go).
 _USUAL = {"max_replication_slots": "32"}
 # Without that the checkpoint of a shutdown removes WAL that is still being sent.
@@ -33,7 +32,7 @@ class Phase(StrEnum):
     OPEN = "open"
 
 
-def pg_hba(phase: Phase, *, admits_copy: bool = False) -> list[str]:
+def pg_hba(phase: Phase, *, admits_copy: bool) -> list[str]:
     """Return the rules for clients; the first match counts. Nobody is let in without TLS.
 
     Only a copy that another Ramet makes may replicate. Poolers show the certificate that the operator has issued for
@@ -64,7 +63,7 @@ def connections_of(server: Server) -> int:
     return _CONNECTIONS.get(server.size.memory_gbs, _MOST_CONNECTIONS)
 
 
-def parameters(server: Server, *, first: bool, traits: Traits = _PLAIN) -> dict[str, str]:
+def parameters(server: Server, *, first: bool, traits: Traits) -> dict[str, str]:
     """Return the settings of a server; with `first` those that keep a fork's first start from acting elsewhere."""
     memory_mb = None if server.size.memory_gbs is None else server.size.memory_gbs * _MB_PER_GB
     connections = connections_of(server)

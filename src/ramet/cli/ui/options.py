@@ -174,10 +174,10 @@ def open_client(credentials_file: Path | None, timeout_seconds: float = 30.0) ->
     )
 
 
-def find_service(client: Client, service: str, known: Listing | None = None) -> Service:
-    """Return the service with that id, or the only one with that name; `known` is the list to look it up in."""
+def find_service(client: Client, service: str) -> Service:
+    """Return the service with that id, or the only one with that name."""
     try:
-        return _find_visible(client, service, known)
+        return _find_visible(client, service)
     except NotFound:
         if any(service in (one.service_id, one.name) for one in _parents_of_key(client)):
             raise Forbidden(
@@ -199,7 +199,7 @@ def find_parent(client: Client, service: str, known: Listing | None = None) -> P
         return find_named(parents, service, "service", "See 'ramet service list'.", id_field="service_id")
 
 
-def _find_visible(client: Client, service: str, known: Listing | None) -> Service:
+def _find_visible(client: Client, service: str, known: Listing | None = None) -> Service:
     if is_id(service):
         try:
             return client.get_service(service)
