@@ -130,7 +130,6 @@ def _keys(project: str | None, data_dir: Path | None) -> Iterator[_Keys]:
         except Unauthorized:
             if os.environ.get(CREDENTIALS_VARIABLE):
                 raise  # a file that is named and missing must not lead to another installation
-            client = None
     if client is not None:
         with client:
             yield _OverHttp(client)
@@ -235,9 +234,8 @@ def create_key(
       ramet key create --name ci --role forker --parent shop --max-forks 20 --max-fork-ttl 2h
       ramet key create --project rp1pz7uyae --credentials-file ci.json
     """
-    fields = {name: value for name, value in _fields(given).items() if value is not None}
     with _keys(project, data_dir) as keys:
-        made = keys.credentials(keys.create(name, role, fields))
+        made = keys.credentials(keys.create(name, role, _fields(given)))
     _show(made, credentials_file, output)
 
 
