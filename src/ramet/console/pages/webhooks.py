@@ -1,6 +1,7 @@
 """The events of the project, and the webhooks that deliver them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from litestar import Response, post
@@ -11,7 +12,6 @@ from ramet.console.context import CurrentSession, Fields, SignedIn, read
 from ramet.console.error_pages import form_status
 from ramet.console.rendering import page, redirect
 from ramet.console.views.forms import Form, refused
-from ramet.control.plane import Plane
 from ramet.errors import Error, NotFound
 from ramet.events import stream, webhooks
 from ramet.model.events import EventType, Webhook
@@ -22,18 +22,10 @@ _EMPTY = Form({})
 _SHOWN_DELIVERIES = 20
 
 
-def _enable(plane: Plane, project_id: str, webhook_id: str) -> Webhook:
-    return webhooks.update_webhook(plane, project_id, webhook_id, enabled=True)
-
-
-def _disable(plane: Plane, project_id: str, webhook_id: str) -> Webhook:
-    return webhooks.update_webhook(plane, project_id, webhook_id, enabled=False)
-
-
 _ACTIONS: Mapping[str, tuple[str, Callable[..., Any]]] = {
     "test": ("testWebhook", webhooks.send_test),
-    "enable": ("updateWebhook", _enable),
-    "disable": ("updateWebhook", _disable),
+    "enable": ("updateWebhook", partial(webhooks.update_webhook, enabled=True)),
+    "disable": ("updateWebhook", partial(webhooks.update_webhook, enabled=False)),
     "redeliver": ("redeliverWebhook", webhooks.redeliver),
     "rotate": ("rotateWebhookSecret", webhooks.rotate_secret),
     "delete": ("deleteWebhook", webhooks.delete_webhook),

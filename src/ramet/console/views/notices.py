@@ -70,4 +70,4 @@ def ends_soon(authority: str, keys: Iterable[ApiKey], now: datetime) -> list[tup
 
 
 def _title(operation: str) -> str:
-    return next((spec.title for name, spec in SPECS.items() if name == operation), "An operation")
+    return SPECS[operation].title if operation in SPECS else "An operation"
