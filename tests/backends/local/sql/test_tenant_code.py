@@ -22,6 +22,9 @@ BEGIN
     END LOOP;
 END $$
 """
+SQUATTER = """
+CREATE FUNCTION app.bt_index_parent_check(oid, boolean) RETURNS void LANGUAGE sql AS 'INSERT INTO app.calls VALUES (1)'
+"""
 ANALYZED = "SELECT relname FROM pg_stat_user_tables WHERE last_analyze IS NOT NULL ORDER BY 1"
 
 
@@ -89,6 +92,18 @@ def test_a_prepared_transaction_that_locks_a_table_is_no_damage(paths: ServicePa
         for statement in ("BEGIN", "LOCK TABLE app.plain", "PREPARE TRANSACTION 'it''s mine'"):
             connection.execute(statement.encode())
     assert read_all(paths, Allowance()) == ""
+
+
+def test_no_function_of_a_tenant_is_called_instead_of_an_old_amcheck(paths: ServicePaths) -> None:
+    for statement in (
+        "CREATE EXTENSION amcheck SCHEMA app VERSION '1.2'",
+        "CREATE VIEW app.checked AS SELECT 1 AS n FROM app.bt_index_check('app.plain_n')",
+        "CREATE TABLE app.calls (n int)",
+        SQUATTER,
+    ):
+        run(paths, statement)
+    assert read_all(paths, Allowance()) == ""
+    assert run(paths, "SELECT n FROM app.calls") == []
 
 
 def test_an_index_that_lacks_a_row_of_its_table_is_damage(paths: ServicePaths) -> None:

@@ -12,7 +12,7 @@ import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import Connection, value
+from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
@@ -22,9 +22,6 @@ _DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the 
 _log = logging.getLogger(__name__)
 
 _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 ORDER BY 1"
-_SCHEMA = """
-SELECT nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'amcheck'
-"""
 # What pg_amcheck checks: tables with their TOAST, and B-tree indexes, without temporary tables.
 _RELATIONS = """
 SELECT c.oid, c.relname, c.relkind = 'i', coalesce(indrelid, 0),
@@ -62,9 +59,10 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[
     try:
         while relations is None or relations:
             with connections.connect(paths, name, statement_timeout="0") as connection:
-                checking = _Checking(paths, connection, _extension(connection), allowance)
+                checking = _Checking(paths, connection, allowance)
                 if relations is None:
                     _roll_back_prepared(connection)
+                    _renew_extension(connection)
                     relations = [_Relation(*row) for row in connection.execute(_RELATIONS.encode())]
                 while relations and not connection.broken:
                     relation = relations.pop(0)
@@ -81,17 +79,19 @@ def _roll_back_prepared(connection: Connection) -> None:
         connections.run(connection, "ROLLBACK PREPARED {name}", name=name)
 
 
-def _extension(connection: Connection) -> str:
-    """Install amcheck unless it is installed, and return its schema."""
-    connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck WITH SCHEMA pg_catalog")
-    return str(value(connection, _SCHEMA))
+def _renew_extension(connection: Connection) -> None:
+    """Install amcheck in its newest version, where no tenant can create a function of the same name.
+
+    What is dropped with an installed one, such as a view, calls it: the data are those of a server that is thrown away.
+    """
+    connection.execute("DROP EXTENSION IF EXISTS amcheck CASCADE")
+    connection.execute("CREATE EXTENSION amcheck WITH SCHEMA pg_catalog")
 
 
 @dataclass(frozen=True)
 class _Checking:
     paths: ServicePaths
     connection: Connection
-    schema: str
     allowance: Allowance
 
     def faults(self, relation: _Relation) -> Iterator[str]:
@@ -108,16 +108,16 @@ class _Checking:
 
     def _table(self, relation: _Relation) -> Iterator[str]:
         query = (
-            "SELECT blkno, offnum, msg FROM {}.verify_heapam({oid}::oid::regclass, on_error_stop => false,"
+            "SELECT blkno, offnum, msg FROM pg_catalog.verify_heapam({oid}::oid::regclass, on_error_stop => false,"
             " check_toast => true, skip => 'none') LIMIT {limit}"
         )
-        found = connections.query(self.connection, query, self.schema, oid=relation.oid, limit=_SHOWN_FAULTS)
+        found = connections.query(self.connection, query, oid=relation.oid, limit=_SHOWN_FAULTS)
         for block, offset, message in found:
             yield f"block {block}, offset {offset}: {message}"
 
     def _index(self, relation: _Relation, *, compared: bool) -> None:
-        query = "SELECT {}.bt_index_parent_check({oid}::pg_catalog.oid, {compared})"
-        connections.run(self.connection, query, self.schema, oid=relation.oid, compared=compared)
+        query = "SELECT pg_catalog.bt_index_parent_check({oid}::pg_catalog.oid, {compared})"
+        connections.run(self.connection, query, oid=relation.oid, compared=compared)
 
     def _index_with_functions(self, relation: _Relation) -> None:
         """Check an index, and compare it with its table unless its owner's functions fail."""
@@ -143,7 +143,7 @@ class _Checking:
     def _structure(self, relation: _Relation) -> None:
         if self.connection.broken:
             with connections.connect(self.paths, database_of(self.connection), statement_timeout="0") as fresh:
-                _Checking(self.paths, fresh, self.schema, self.allowance)._index(relation, compared=False)
+                _Checking(self.paths, fresh, self.allowance)._index(relation, compared=False)
         else:
             self._index(relation, compared=False)
 
