@@ -25,6 +25,16 @@ END $$
 SQUATTER = """
 CREATE FUNCTION app.bt_index_parent_check(oid, boolean) RETURNS void LANGUAGE sql AS 'INSERT INTO app.calls VALUES (1)'
 """
+RANGE_THAT_CATCHES_CANCELLATION = """
+CREATE FUNCTION app.difference(a float8, b float8) RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    LOOP
+        BEGIN PERFORM pg_catalog.pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
+    END LOOP;
+END $$;
+CREATE TYPE app.reach AS RANGE (subtype = float8, subtype_diff = app.difference);
+CREATE TABLE app.reaches AS SELECT app.reach(n, n + 1) FROM generate_series(1, 1000) n;
+"""
 ANALYZED = "SELECT relname FROM pg_stat_user_tables WHERE last_analyze IS NOT NULL ORDER BY 1"
 
 
@@ -85,6 +95,11 @@ def test_a_function_that_no_time_limit_ends_is_ended_with_its_session(paths: Ser
     assert "app.odd" in ended
     assert "plain" not in ended
     assert "plain" in run(paths, ANALYZED)
+
+
+def test_a_function_of_a_range_type_that_no_time_limit_ends_is_ended_with_its_session(paths: ServicePaths) -> None:
+    run(paths, RANGE_THAT_CATCHES_CANCELLATION)
+    assert "app.reaches: its session was terminated" in collect(paths, Allowance(plain_seconds=1.0, grace_seconds=0.2))
 
 
 def test_a_prepared_transaction_that_locks_a_table_is_no_damage(paths: ServicePaths) -> None:

@@ -14,7 +14,6 @@ from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_p
 from ramet.errors import Unavailable
 
 _OVERALL_SECONDS = 3600.0
-_PLAIN_TIMEOUT = "600s"
 _SHOWN_FAILURES = 10
 
 # With a list of columns ANALYZE skips index expressions.
@@ -58,7 +57,7 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: fl
     tables: list[_Table] | None = None
     try:
         while tables is None or tables:
-            with connections.connect(paths, name, statement_timeout=_PLAIN_TIMEOUT) as connection:
+            with connections.connect(paths, name) as connection:
                 if tables is None:
                     tables = [_Table(*row) for row in connection.execute(_TABLES.encode())]
                 while tables and not connection.broken:
@@ -76,7 +75,8 @@ def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowan
         if table.has_functions:
             _with_functions(paths, connection, table, allowance)
         else:
-            connection.execute(encoded(f"ANALYZE {table.name}"))
+            with allowance.plain(paths, connection):
+                connection.execute(encoded(f"ANALYZE {table.name}"))
     except psycopg.errors.UndefinedTable:
         return
     except psycopg.Error as error:

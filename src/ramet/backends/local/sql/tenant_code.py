@@ -1,4 +1,4 @@
-"""Statements that may execute functions of tenants: index expressions and predicates, extended statistics.
+"""Statements that may execute functions of tenants: index expressions and predicates, extended statistics, ranges.
 
 PostgreSQL executes these as the owner of the table, in a security-restricted operation. They may hang, they may catch
 the error of statement_timeout, and they may depend on the search path of their owner.
@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -53,10 +53,11 @@ def tenants_path(connection: Connection, path: str) -> Iterator[None]:
 
 @dataclass
 class Allowance:
-    """How long functions of tenants may run: in one statement, and in total."""
+    """How long functions of tenants may run: in one statement, and in total; and any other statement on a table."""
 
     statement_seconds: float = 60.0
     seconds: float = 600.0
+    plain_seconds: float = 600.0
     grace_seconds: float = 5.0
 
     @contextmanager
@@ -74,6 +75,10 @@ class Allowance:
                 yield
         finally:
             self.seconds -= time.monotonic() - begun
+
+    def plain(self, paths: ServicePaths, connection: Connection) -> AbstractContextManager[None]:
+        """Limit a statement that is not expected to execute functions of tenants, though one of a type may hang."""
+        return _limited(paths, connection, self.plain_seconds, self.grace_seconds)
 
 
 @contextmanager
