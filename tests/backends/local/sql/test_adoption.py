@@ -37,6 +37,7 @@ CREATE FUNCTION first() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT 
 CREATE EVENT TRIGGER first ON ddl_command_end EXECUTE FUNCTION first();
 ALTER EVENT TRIGGER first ENABLE ALWAYS;
 GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app;
+GRANT CREATE ON SCHEMA pg_catalog TO app WITH GRANT OPTION;
 REVOKE EXECUTE ON FUNCTION pg_sleep(float8) FROM PUBLIC;
 DELETE FROM trapped
 """
@@ -150,8 +151,10 @@ def test_a_database_whose_removal_was_interrupted_keeps_no_other_from_being_rene
 def test_nobody_keeps_functions_and_parameters_of_superusers(adopted: Adopted) -> None:
     rights = "SELECT has_function_privilege('app', 'lo_export(oid, text)', 'EXECUTE')"
     assert adopted.query(rights) == [(False,)]
+    assert adopted.query("SELECT has_schema_privilege('app', 'pg_catalog', 'CREATE')") == [(False,)]
+    assert adopted.query("SELECT has_schema_privilege('app', 'pg_catalog', 'USAGE')") == [(True,)]
     assert adopted.query("SELECT FROM pg_parameter_acl WHERE paracl::text LIKE '%app=%'") == []
-    assert adopted.report["adopted"]["functions_revoked"] == ["shop: lo_export(oid,text)"]
+    assert adopted.report["adopted"]["functions_revoked"] == ["shop: lo_export(oid,text)", "shop: schema pg_catalog"]
     assert adopted.report["adopted"]["parameters_revoked"] == ["log_statement"]
     assert adopted.query("SELECT has_function_privilege('app', 'pg_sleep(float8)', 'EXECUTE')") == [(False,)]
     run(adopted.paths, "postgres", "DROP USER MAPPING FOR app SERVER far; DROP ROLE app")  # nothing refers to it
@@ -274,7 +277,7 @@ def test_the_report_has_also_what_interrupted_calls_have_changed(
     assert report["prepared_transactions"] == adopted["prepared_transactions_rolled_back"] == ["shop: writes"]
     assert adopted["superusers_demoted"] == ["x"]
     assert adopted["event_triggers_disabled"] == ["shop: first", 'shop: tr"ap']
-    assert adopted["functions_revoked"] == ["shop: lo_export(oid,text)"]
+    assert adopted["functions_revoked"] == ["shop: lo_export(oid,text)", "shop: schema pg_catalog"]
     assert (adopted["not_reassigned"], adopted["database"]) == ([], "shop")
 
 

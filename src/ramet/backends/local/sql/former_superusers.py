@@ -54,6 +54,19 @@ forgotten AS (
     WHERE s.dbid = {_HERE} AND s.classid = 'pg_proc'::regclass AND s.objid = reset.oid AND s.deptype = 'a')
 SELECT oid::regprocedure::text FROM reset ORDER BY 1
 """  # noqa: S608 - all of it is ours
+# Whoever may create functions there could overload those that the platform calls.
+_RESET_CATALOG = f"""
+WITH reset AS (
+    UPDATE pg_namespace n SET nspowner = 10, nspacl = i.initprivs FROM pg_init_privs i
+    WHERE i.classoid = 'pg_namespace'::regclass AND i.objoid = n.oid AND n.nspname = 'pg_catalog' AND (
+        n.nspowner <> 10 OR EXISTS (
+            SELECT FROM aclexplode(n.nspacl) a WHERE a.privilege_type = 'CREATE' AND a.grantee <> 10))
+    RETURNING n.oid),
+forgotten AS (
+    DELETE FROM pg_shdepend s USING reset
+    WHERE s.dbid = {_HERE} AND s.classid = 'pg_namespace'::regclass AND s.objid = reset.oid)
+SELECT 'schema pg_catalog' FROM reset
+"""  # noqa: S608 - all of it is ours
 _REVOKE_PARAMETERS = """
 WITH revoked AS (DELETE FROM pg_parameter_acl RETURNING oid, parname),
 forgotten AS (
@@ -64,7 +77,10 @@ SELECT parname FROM revoked ORDER BY 1
 
 @dataclass(frozen=True)
 class Taken:
-    """What one database has lost, as a report names it, without the members of its extensions."""
+    """What one database has lost, as a report names it, without the members of its extensions.
+
+    The schema of PostgreSQL's functions is among the `functions`.
+    """
 
     event_triggers: list[str]
     objects: list[str]
@@ -85,7 +101,7 @@ def take(connection: Connection) -> Taken:
             named = f"{_WORDS.get(kind, kind)} {identity}"
             connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
             objects += [] if is_member else [raw_names.shown(named)]
-        functions = _column(connection, _RESET_FUNCTIONS)
+        functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, _RESET_CATALOG)
     return Taken(sorted(triggers), sorted(objects), functions)
 
 
