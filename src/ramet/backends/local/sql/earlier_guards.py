@@ -5,7 +5,7 @@ lock on tenants' tables, and which extensions cannot prevent. read_only_access.p
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
@@ -71,18 +71,21 @@ def _still_used(connection: Connection) -> bool:
 
 @contextmanager
 def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
-    """Connect to a database; one that accepts no connections is opened temporarily, to the platform only."""
-    if database.is_open:
-        with connections.connect(paths, database.name, lock_timeout="1s") as connection:
-            yield connection
-        return
+    """Connect to a database; one that accepts no connections is opened to the platform only, while that connects."""
+    with ExitStack() as stack:
+        with nullcontext() if database.is_open else _opened(paths, database):
+            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s"))
+        yield connection
+
+
+@contextmanager
+def _opened(paths: ServicePaths, database: connections.Database) -> Iterator[None]:
     with connections.connect(paths) as outside:
         row = outside.execute("SELECT datconnlimit FROM pg_database WHERE oid = %s", (database.oid,)).fetchone()
         limit = -1 if row is None else row[0]
         connections.run(outside, _NO_CONNECTIONS, database.name)
         try:
-            with connections.connect(paths, database.name, lock_timeout="1s") as connection:
-                yield connection
+            yield
         finally:
             closing = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS false CONNECTION LIMIT {limit}"
             connections.run(outside, closing, database.name, limit=limit)
