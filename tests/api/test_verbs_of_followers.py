@@ -110,6 +110,15 @@ def test_a_verb_does_what_it_does_with_others_or_is_refused_with_a_remedy(
 
 
 @pytest.mark.slow
+def test_statements_of_a_standby_are_refused_because_their_function_cannot_be_locked(
+    world: World, follower: dict[str, Any], method: str
+) -> None:
+    answer = world.get(world.path(follower["service_id"], "topStatements"))
+    assert answer.status_code == (400 if method == "PHYSICAL" else 200), answer.text
+    assert answer.json().get("code") == (_FOLLOWS if method == "PHYSICAL" else None)
+
+
+@pytest.mark.slow
 def test_forks_of_forks_are_independent_of_the_source(world: World, follower: dict[str, Any]) -> None:
     fork = world.fork(follower)
     world.work()

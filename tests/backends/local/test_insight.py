@@ -1,8 +1,13 @@
 """What a real server tells of its clients, and what it does not."""
 
 import threading
+from typing import Any
+
+import psycopg
+import pytest
 
 from harness.waiting import eventually
+from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from tests.backends.contract.grounds import on_this_host
 from tests.backends.local.hosts import connect
@@ -43,6 +48,23 @@ def test_who_blocks_whom_is_shown_without_passwords_and_without_running_code_of_
             assert any(one.text.startswith("CREATE ROLE app") for one in statements)
             assert "hunter2" not in repr((statements, first, second))
             assert holder.execute("SELECT count(*) FROM public.ran").fetchone() == (0,)
+
+
+def test_no_tenant_can_exchange_the_function_of_statements_before_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_this_host() as ground:
+        server = ground.create()
+        with connect(server, ground.passwords[server.service_id]) as client:
+            client.autocommit = True
+            client.execute("SET lock_timeout = '200ms'")
+            query = connections.query
+
+            def exchange_first(*arguments: Any, **literals: Any) -> list[tuple[Any, ...]]:
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    client.execute("ALTER SCHEMA public RENAME TO elsewhere")
+                return query(*arguments, **literals)
+
+            monkeypatch.setattr(connections, "query", exchange_first)
+            assert ground.backend.insight.statements(server, 50)
 
 
 def test_tables_are_measured_without_waiting_for_locks_and_unused_indexes_are_those_that_can_be_dropped() -> None:

@@ -10,10 +10,9 @@ import psycopg
 from ramet.backends.interface.insight import Session, Tables, TopStatement
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, table_sizes
+from ramet.backends.local.sql import connections, statement_statistics, table_sizes
 from ramet.backends.local.sql.connections import DATABASE, Connection
 from ramet.backends.local.sql.raw_names import shown
-from ramet.backends.local.sql.statement_statistics import schema_of
 from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.model.statement_text import without_literals
 
@@ -55,15 +54,14 @@ class LocalInsight:
 
     def statements(self, server: Server, limit: int) -> Sequence[TopStatement]:
         with self._connect(server, DATABASE) as connection:
-            schema = schema_of(connection)
-            if schema is None:
-                raise WrongState(
-                    "STATEMENTS_NOT_COUNTED",
-                    f"Database {DATABASE} of service {server.service_id} has no extension pg_stat_statements",
-                    "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
-                )
-            rows = connections.query(
-                connection, _STATEMENTS, schema, database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
+            rows = statement_statistics.query(
+                connection, _STATEMENTS, database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
+            )
+        if rows is None:
+            raise WrongState(
+                "STATEMENTS_NOT_COUNTED",
+                f"Database {DATABASE} of service {server.service_id} has no extension pg_stat_statements",
+                "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
             )
         return [TopStatement(without_literals(shown(text or "")), *_readable(rest)) for text, *rest in rows]
 

@@ -1,5 +1,8 @@
-"""Where a database has the function pg_stat_statements: a view of that name could be of a tenant."""
+"""Queries of the function pg_stat_statements: a view of that name could be of a tenant."""
 
+from typing import Any
+
+from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 
 _SCHEMA = """
@@ -8,10 +11,16 @@ JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.de
 JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
 WHERE extname = 'pg_stat_statements' AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
     AND pronargs = 1 AND proargtypes[0] = 'bool'::regtype
+FOR SHARE OF n, p
 """
 
 
-def schema_of(connection: Connection) -> str | None:
-    """Return the schema of the function pg_stat_statements(bool) as the extension installs it; None without it."""
-    found = connection.execute(_SCHEMA).fetchone()
-    return None if found is None else str(found[0])
+def query(connection: Connection, statement: str, **literals: str | int | None) -> list[tuple[Any, ...]] | None:
+    """Return the rows of a query of {}.pg_stat_statements(true) as the extension installs it; None without it.
+
+    The schema may be a tenant's, who could give its name to another one in between: so it is locked, and the function.
+    A standby cannot lock them.
+    """
+    with connection.transaction():
+        found = connection.execute(_SCHEMA).fetchone()
+        return None if found is None else connections.query(connection, statement, str(found[0]), **literals)

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, statement_statistics
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.raw_names import shown
-from ramet.backends.local.sql.statement_statistics import schema_of
 from ramet.machine.installation import Installation
 from ramet.model.upgrade import Refusal, Statement, UpgradeExtension, UpgradeFacts
 
@@ -101,17 +100,11 @@ def _new_version(new: Installation, extension: str) -> str | None:
 def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
     """Return the statements that took the most time, or why they are unknown."""
     with connections.connect(paths, DATABASE) as connection:
-        schema = schema_of(connection)
-        if schema is None:
-            return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
-        rows = connections.query(
-            connection,
-            _STATEMENTS,
-            schema,
-            platform=PLATFORM_ROLE,
-            longest=_LONGEST_STATEMENT,
-            most=_MOST_STATEMENTS,
+        rows = statement_statistics.query(
+            connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
         )
+    if rows is None:
+        return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
     if not rows:
         return (), f"No plans are compared: pg_stat_statements has no statement of database {DATABASE} yet."
     return [Statement(text, calls) for text, calls in rows], None
