@@ -1,12 +1,19 @@
 """WAL segments made by hand for tests: headers as PostgreSQL writes them, and no records."""
 
+import errno
+import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ramet.backends.local.wal.segment import PAGE_BYTES, SEGMENT_BYTES, Segment
 
 IDENTIFIER = 7_710_575_692_803_751_549
 MAGIC = 0xD110
+DISK_FAULTS = (errno.EIO, errno.EUCLEAN)  # of content, and of metadata
 
 
 def write_segment(directory: Path, segment: Segment, *, pages: int = 4, identifier: int = IDENTIFIER) -> Path:
@@ -28,3 +35,18 @@ def overwrite(path: Path, offset: int, content: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(content)
+
+
+def make_unreadable(monkeypatch: pytest.MonkeyPatch, victim: Path, number: int) -> None:
+    """Let this process find a file that the disk cannot read."""
+
+    def failing(act: Callable[..., Any]) -> Callable[..., Any]:
+        def fail(path: Path, *arguments: Any, **options: Any) -> Any:
+            if path == victim:
+                raise OSError(number, os.strerror(number), str(path))
+            return act(path, *arguments, **options)
+
+        return fail
+
+    for name in ("stat", "open"):
+        monkeypatch.setattr(Path, name, failing(getattr(Path, name)))

@@ -26,7 +26,7 @@ from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from tests.backends.local.forks import append, exchange, fork, now, paths_of, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
-from tests.backends.local.segments import overwrite
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable, overwrite
 
 
 def damage_version(paths: ServicePaths) -> None:
@@ -138,20 +138,24 @@ def test_a_segment_that_cannot_be_read_keeps_no_other_one_from_the_archive(
     for name in names:
         (archive / name).unlink()
     driver = type(backend.replacements.driver)
-    clone_file, number = driver.clone_file, errno.EMFILE
+    clone_file = driver.clone_file
 
     def failing(self: Driver, source: Path, target: Path) -> None:
         if source.name == names[1]:
-            raise OSError(number, os.strerror(number))
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         clone_file(self, source, target)
 
-    monkeypatch.setattr(driver, "clone_file", failing)
-    with pytest.raises(OSError, match="Too many open files"):  # it says nothing about the segment
-        backend.replacements.end_timeline(parent, previous)
-    number = errno.EIO
-    backend.replacements.end_timeline(parent, previous)
-    assert [name for name in names if (archive / name).exists()] == [names[0], names[2]]
-    assert f"segment {names[1]} of service {parent.service_id} before its restore is not archived" in caplog.text
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "clone_file", failing)
+        with pytest.raises(OSError, match="Too many open files"):  # it says nothing about the segment
+            backend.replacements.end_timeline(parent, previous)
+    for number in DISK_FAULTS:
+        caplog.clear()
+        with monkeypatch.context() as patched:
+            make_unreadable(patched, wal / names[1], number)
+            backend.replacements.end_timeline(parent, previous)
+        assert [name for name in names if (archive / name).exists()] == [names[0], names[2]]
+        assert f"segment {names[1]} of service {parent.service_id} before its restore is not archived" in caplog.text
 
 
 def test_an_exchange_that_is_undone_leaves_the_archive_to_the_server(backend: LocalBackend, parent: Server) -> None:

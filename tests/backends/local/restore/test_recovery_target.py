@@ -12,11 +12,14 @@ import pytest
 from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.recovery_target import LiveEnd, RecoveryEnd, WalReader, end_in, find_recovery_end
+from ramet.backends.local.volumes.copy import CopyDriver
 from ramet.backends.local.wal.boundary import CutSearch
+from ramet.backends.local.wal.locate import WalSource
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
 from ramet.backends.local.wal.waldump import TransactionEnd
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
+from tests.backends.local.segments import DISK_FAULTS, IDENTIFIER, make_unreadable, write_segment
 
 TEN = datetime(2026, 1, 15, 10, tzinfo=UTC)
 HOUR = 3600
@@ -175,3 +178,15 @@ def test_a_clock_step_and_the_end_of_the_wal_are_searched_a_few_segments_at_a_ti
     assert reader.most_segments <= 6
     ends = reader.ends(1, 0, last.end)
     assert (found.base_name, found.cut.recover_to, found.read_until) == ("ahead", ends[86], ends[-1].end_lsn)
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_no_record_is_known_to_begin_in_a_segment_that_the_disk_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    first, victim = Segment(1, 5), Segment(1, 6)
+    for segment in (first, victim):
+        write_segment(tmp_path, segment)
+    make_unreadable(monkeypatch, tmp_path / victim.name, number)
+    reader = WalReader(WalSource(CopyDriver(), [tmp_path], IDENTIFIER), "")
+    assert reader.begun(1, first.start, victim.end) == [first.number]

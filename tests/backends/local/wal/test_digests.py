@@ -1,6 +1,5 @@
 """Archived segments are what was archived, or are found and named."""
 
-import errno
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +14,12 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.wal import digests
-from ramet.backends.local.wal.segment import Segment
+from ramet.backends.local.wal.segment import UNREADABLE, Segment
 from ramet.errors import Failed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
-from tests.backends.local.segments import overwrite, write_segment
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable, overwrite, write_segment
 
 LONG = 60.0
 # Behind the header of a page in the middle: no check of headers sees it.
@@ -87,34 +86,25 @@ def test_a_repaired_segment_is_no_longer_reported(paths: ServicePaths) -> None:
     assert digests.faults(paths) == {}
 
 
-def _fail_to_read(victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = digests.digest_of
-
-    def digest_of(path: Path) -> str:
-        if path == victim:
-            raise OSError(errno.EIO, "Input/output error", str(path))
-        return read(path)
-
-    monkeypatch.setattr(digests, "digest_of", digest_of)
-
-
+@pytest.mark.parametrize("number", DISK_FAULTS)
 def test_a_segment_that_the_disk_cannot_read_keeps_no_other_from_its_checksum(
-    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     victim = paths.archive / Segment(1, 4).name
-    _fail_to_read(victim, monkeypatch)
+    make_unreadable(monkeypatch, victim, number)
     assert digests.record(paths, LONG) == 2
     assert victim.name not in digests.digests(paths)
 
 
+@pytest.mark.parametrize("number", DISK_FAULTS)
 def test_a_segment_that_the_disk_can_no_longer_read_is_damaged(
-    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     victim = paths.archive / Segment(1, 4).name
     digests.record(paths, LONG)
-    _fail_to_read(victim, monkeypatch)
+    make_unreadable(monkeypatch, victim, number)
     assert digests.verify(paths, "", LONG) is None
-    assert digests.faults(paths) == {victim.name: digests.UNREADABLE}
+    assert digests.faults(paths) == {victim.name: UNREADABLE}
 
 
 @pytest.mark.parametrize("kept_bytes", [-2, -40])

@@ -11,14 +11,23 @@ from contextlib import contextmanager
 from ramet.errors import Unseen
 
 GONE = (FileNotFoundError, NotADirectoryError, ProcessLookupError)
-_OWN = frozenset(
+_OF_DISK = frozenset(
+    {
+        errno.EIO,
+        errno.EUCLEAN,  # XFS and ext4 for damaged metadata, and EBADMSG where its checksum is wrong
+        errno.EBADMSG,
+        errno.ENODATA,  # the kernel for a damaged medium, and the next two for other errors of a device (blk-core.c)
+        errno.EREMOTEIO,
+        errno.EILSEQ,
+    }
+)
+_OWN = _OF_DISK | frozenset(
     {
         errno.EMFILE,
         errno.ENFILE,
         errno.ENOMEM,
         errno.ENOBUFS,
         errno.ENOSPC,
-        errno.EIO,
         errno.EACCES,
         errno.EPERM,
         errno.EADDRNOTAVAIL,  # no port is left to connect from
@@ -29,6 +38,11 @@ _OWN = frozenset(
 def is_own(error: BaseException) -> bool:
     """Tell whether a connection error was caused by this process or host; a host name that is not found counts."""
     return isinstance(error, Unseen | socket.gaierror) or (isinstance(error, OSError) and error.errno in _OWN)
+
+
+def is_of_disk(error: OSError) -> bool:
+    """Tell whether a disk, or the file system on it, is damaged where something was read or written."""
+    return error.errno in _OF_DISK
 
 
 def unseen(what: str, reason: object) -> Unseen:

@@ -14,7 +14,14 @@ from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.recovery_target import WalReader, last_reachable
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource, live_and_archived
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segment_at, segment_before, segment_named
+from ramet.backends.local.wal.segment import (
+    SEGMENT_BYTES,
+    Segment,
+    segment_at,
+    segment_before,
+    segment_named,
+    unreadable,
+)
 from ramet.errors import Failed
 from ramet.machine.installation import Installations
 from ramet.model.gaps import Gap
@@ -155,6 +162,9 @@ def _is_whole(path: Path) -> bool:
         return path.stat().st_size == SEGMENT_BYTES
     except FileNotFoundError:  # it was just moved to the archive
         return True
+    except OSError as error:
+        unreadable(error)
+        return False
 
 
 def _holes(first: Segment, there: set[int], last: Segment) -> Iterator[tuple[Segment, Segment]]:

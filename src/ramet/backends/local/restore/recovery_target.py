@@ -25,6 +25,7 @@ from ramet.backends.local.wal.segment import (
     segment_before,
     segments_between,
     shown_lsn,
+    unreadable,
 )
 from ramet.backends.local.wal.waldump import TransactionEnd, transaction_ends
 from ramet.errors import Failed
@@ -84,9 +85,8 @@ class WalReader:
         last, numbers = segment_before(timeline, shown_lsn(end_lsn)), []
         for segment in segments_between(segment_at(timeline, shown_lsn(start_lsn)), last):
             path = self.source.find(segment)
-            with contextlib.suppress(FileNotFoundError):
-                if path is not None and begins_record(_first_page(path)):
-                    numbers.append(segment.number)
+            if path is not None and begins_record(_first_page(path)):
+                numbers.append(segment.number)
         return numbers
 
     def _damaged(self, segments: Sequence[Segment], fault: tuple[str, str], end_lsn: int) -> BrokenChain:
@@ -252,8 +252,15 @@ def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime
 
 
 def _first_page(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(PAGE_BYTES)
+    """Return the first page of a segment; nothing when it was just removed, or the disk cannot read it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(PAGE_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        unreadable(error)
+        return b""
 
 
 def end_on_disk(reader: WalReader, base: Base, at_least: Segment) -> str:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.local.host import files
+from ramet.backends.local.host.own_faults import is_of_disk
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import Base
@@ -21,6 +22,7 @@ from ramet.backends.local.wal.control_file import ControlData, find_control_data
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
 from ramet.backends.local.wal.segment import (
     PAGE_BYTES,
+    UNREADABLE,
     Segment,
     end_of_records,
     fault_of,
@@ -66,7 +68,7 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation:
         add_histories(wal, archive)
     with _warned("the WAL", after):
         for segment in segments_in(wal) if wal.is_dir() else []:
-            if first <= segment <= last and not (archive / segment.name).exists():
+            if first <= segment <= last:
                 with _warned(f"segment {segment.name}", after):
                     _archive(driver, wal / segment.name, archive / segment.name, segment, identifier)
         files.flush(archive)
@@ -92,8 +94,13 @@ def _last_segment(driver: Driver, wal: Path, archive: Path, newest: Base, contro
 
 
 def _archive(driver: Driver, path: Path, target: Path, segment: Segment, system_identifier: int) -> None:
-    """Archive a segment, unless no record of the timeline is in it."""
-    if fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES) is None:
+    """Archive a segment, unless it is archived, or no record of the timeline is in it."""
+    if target.exists():
+        return
+    fault = fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES)
+    if fault == UNREADABLE:  # a clone that shares its blocks would not fail, and would hide the gap
+        raise OSError(errno.EIO, UNREADABLE, str(path))
+    if fault is None:
         driver.clone_file(path, target)
         files.flush(target)
 
@@ -104,7 +111,7 @@ def _warned(what: str, after: ServicePaths) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno != errno.EIO:
+        if not is_of_disk(error):
             raise
         _log.warning("%s of service %s before its restore is not archived: %s", what, after.service_id, error)
 

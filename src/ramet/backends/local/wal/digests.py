@@ -4,7 +4,6 @@ They are stored in the service's directory, not in the archive. PostgreSQL verif
 finds an altered segment before a fork needs it, and alterations that the checksums of records do not cover.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.wal.segment import segment_at, segment_named, segments_in
+from ramet.backends.local.wal.segment import segment_at, segment_named, segments_in, unreadable
 from ramet.errors import Failed
 
 _NOTES = "archive.digests"
@@ -24,7 +23,6 @@ _FAULTS = "archive.faults"
 _DIGEST_BYTES = 32
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 ALTERED = "was altered after it was archived"
-UNREADABLE = "cannot be read"
 
 
 def digests(paths: ServicePaths) -> dict[str, str]:
@@ -67,9 +65,10 @@ def _new_digests(archive: Path, known: Set[str], deadline: float) -> dict[str, s
         if name not in known and time.monotonic() < deadline:
             try:
                 added[name] = digest_of(archive / name)
+            except FileNotFoundError:
+                pass  # it has just been removed
             except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.EIO):  # it may just have been removed
-                    raise
+                unreadable(error)
     return added
 
 
@@ -154,9 +153,7 @@ def checksum_fault(path: Path, noted: str | None) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        return UNREADABLE
+        return unreadable(error)
 
 
 def digest_of(path: Path) -> str:

@@ -5,7 +5,6 @@ copied. So each copy is verified, and when it is not sound all directories are s
 """
 
 import contextlib
-import errno
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,16 @@ from types import MappingProxyType
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.wal.digests import UNREADABLE, checksum_fault
-from ramet.backends.local.wal.segment import PAGE_BYTES, Segment, fault_of, history_name, segments_in
+from ramet.backends.local.wal.digests import checksum_fault
+from ramet.backends.local.wal.segment import (
+    PAGE_BYTES,
+    UNREADABLE,
+    Segment,
+    fault_of,
+    history_name,
+    segments_in,
+    unreadable,
+)
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
 
@@ -60,7 +67,7 @@ def ended_at(directory: Path, timeline: int) -> str | None:
 
 def check_segment(path: Path, segment: Segment, system_identifier: int, until_lsn: int | None) -> None:
     """Raise BrokenChain when the file at `path` is missing or is not that segment."""
-    if not path.is_file():
+    if not _is_there(path):
         raise BrokenChain("WAL_MISSING", segment, "is missing")
     fault = fault_of(path, segment, system_identifier, until_lsn)
     if fault is not None:
@@ -106,7 +113,7 @@ class WalSource:
         segment = self._newest(segment)
         for _ in range(_LOOKS):
             for directory in self._directories:
-                if (directory / segment.name).is_file():
+                if _is_there(directory / segment.name):
                     return directory / segment.name
         return None
 
@@ -117,7 +124,7 @@ class WalSource:
         histories = {path.name for directory in self._directories for path in directory.glob("*.history")}
         later = sorted((int(name[:8], 16) for name in histories), reverse=True)
         others = (Segment(timeline, segment.number) for timeline in later if timeline > segment.timeline)
-        there = (one for one in others if any((directory / one.name).is_file() for directory in self._directories))
+        there = (one for one in others if any(_is_there(directory / one.name) for directory in self._directories))
         return next(there, segment)
 
     @contextlib.contextmanager
@@ -136,10 +143,7 @@ class WalSource:
     def fault_of(self, segment: Segment, until_lsn: int | None) -> str | None:
         """Return what is wrong with the file of a segment; None when nothing is, or there is no file."""
         path, segment = self.find(segment), self._newest(segment)
-        try:
-            return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
-        except OSError as error:
-            return _unreadable(error)
+        return None if path is None else fault_of(path, segment, self._system_identifier, until_lsn)
 
     def last_written(self, first: Segment) -> Segment:
         """Return the last segment that the server has begun to write, from `first` on.
@@ -157,11 +161,7 @@ class WalSource:
         return last
 
     def _may_be_begun(self, path: Path, segment: Segment) -> bool:
-        try:
-            return fault_of(path, segment, self._system_identifier, segment.start + PAGE_BYTES) is None
-        except OSError as error:
-            _unreadable(error)
-            return True
+        return fault_of(path, segment, self._system_identifier, segment.start + PAGE_BYTES) in (None, UNREADABLE)
 
     def place_all(self, segments: Sequence[Segment], data: Path, until_lsn: str | None) -> None:
         """Put segments into a data directory; the last one is verified up to `until_lsn` only (None: all)."""
@@ -207,14 +207,16 @@ class WalSource:
             target.unlink(missing_ok=True)
             return None
         except OSError as error:
-            fault = _unreadable(error)
+            fault = unreadable(error)
         if fault is not None:
             target.unlink(missing_ok=True)
         return fault
 
 
-def _unreadable(error: OSError) -> str:
-    """Return the fault of a segment that the disk cannot read; raise any other error again."""
-    if error.errno != errno.EIO:
-        raise error
-    return UNREADABLE
+def _is_there(path: Path) -> bool:
+    """Tell whether there is a file; one that the disk cannot read counts."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        unreadable(error)
+        return True

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramet.backends.local.host.own_faults import is_of_disk
 from ramet.model.snapshot import lsn_number
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 PAGE_BYTES = 8192
+UNREADABLE = "cannot be read"
 
 _NAME = re.compile(r"[0-9A-F]{24}")
 _SEGMENTS_PER_LOG = 0x100000000 // SEGMENT_BYTES
@@ -131,14 +133,25 @@ def fault_of(path: Path, segment: Segment, system_identifier: int, until_lsn: in
 
     Checks size, cluster, timeline, segment size, and the address of each page before `until_lsn` (None: all).
     After a WAL switch the rest of a segment is blank; blank pages followed by written ones are a fault.
+    UNREADABLE is that of a file which the disk cannot read.
     """
-    size = path.stat().st_size
-    if size != SEGMENT_BYTES:
-        return f"has {size} bytes instead of {SEGMENT_BYTES}"
     count = SEGMENT_BYTES // PAGE_BYTES if until_lsn is None else max(1, -(-(until_lsn - segment.start) // PAGE_BYTES))
-    with path.open("rb") as file:
-        pages = file.read(count * PAGE_BYTES)  # not mapped: a thread that waits for a mapping's page stops all others
+    try:
+        size = path.stat().st_size
+        if size != SEGMENT_BYTES:
+            return f"has {size} bytes instead of {SEGMENT_BYTES}"
+        with path.open("rb") as file:
+            pages = file.read(count * PAGE_BYTES)  # not mapped: a thread that waits for a mapping's page stops others
+    except OSError as error:
+        return unreadable(error)
     return _first_page_fault(pages, segment, system_identifier) or _page_fault(pages, segment, until_lsn)
+
+
+def unreadable(error: OSError) -> str:
+    """Return the fault of a segment that the disk cannot read; raise any other error again."""
+    if not is_of_disk(error):
+        raise error
+    return UNREADABLE
 
 
 def _first_page_fault(pages: bytes, segment: Segment, system_identifier: int) -> str | None:
