@@ -158,6 +158,21 @@ def test_a_segment_that_cannot_be_read_keeps_no_other_one_from_the_archive(
         assert f"segment {names[1]} of service {parent.service_id} before its restore is not archived" in caplog.text
 
 
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_what_was_not_archived_is_a_gap_where_the_directory_of_the_wal_cannot_be_read(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    kept, _facts = snapshot(backend, parent)
+    append(backend, parent, 1)
+    lost_at = now()
+    break_down(backend, parent, damage_control_file)
+    _copy, previous, _first_id = exchange(backend, parent, kept)
+    with monkeypatch.context() as patched:
+        make_unreadable(patched, paths_of(backend, previous).data / WAL_DIRECTORY, number)
+        backend.replacements.end_timeline(parent, previous)
+    assert [gap.contains(lost_at) for gap in gaps_of(backend, parent)] == [True]
+
+
 def test_an_exchange_that_is_undone_leaves_the_archive_to_the_server(backend: LocalBackend, parent: Server) -> None:
     kept, _facts = snapshot(backend, parent)
     append(backend, parent, 1)

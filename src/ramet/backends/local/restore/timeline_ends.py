@@ -60,7 +60,7 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation:
         return  # nothing can be restored from that timeline
     wal, archive = before.data / WAL_DIRECTORY, after.archive
     # What was recorded stays: when this runs again, the data may have been removed.
-    last = recorded(archive, bases[-1].facts.timeline) or _last_segment(driver, wal, archive, bases[-1], control)
+    last = recorded(archive, bases[-1].facts.timeline) or _last_segment(driver, wal, after, bases[-1], control)
     left = left_at(archive, last.timeline) or datetime.now(UTC)
     files.write(_record(archive, last.timeline), f"{last.name}\n{rfc3339(left)}\n", durable=True)
     first, identifier = bases[0].segments[0], bases[0].system_identifier
@@ -81,13 +81,15 @@ def _bases_left(after: ServicePaths, installation: Installation) -> list[Base]:
     return [base for base in earlier if base.facts.timeline == earlier[-1].facts.timeline]
 
 
-def _last_segment(driver: Driver, wal: Path, archive: Path, newest: Base, control: ControlData | None) -> Segment:
+def _last_segment(driver: Driver, wal: Path, after: ServicePaths, newest: Base, control: ControlData | None) -> Segment:
     """Return the last segment with WAL that a restore may need; one that is lost, if it must have existed."""
     timeline = newest.facts.timeline
     if control is not None and control.is_clean:
         return segment_before(timeline, shown_lsn(end_of_records(control.checkpoint_lsn)))
-    begun = WalSource(driver, [wal], newest.system_identifier).last_written(Segment(timeline, 0))
-    there = max([newest.segments[-1], *(one for one in segments_in(archive) if one.timeline == timeline)])
+    begun = Segment(timeline, 0)
+    with _warned("the end of the WAL", after):
+        begun = WalSource(driver, [wal], newest.system_identifier).last_written(begun)
+    there = max([newest.segments[-1], *(one for one in segments_in(after.archive) if one.timeline == timeline)])
     if begun < there:
         begun = Segment(timeline, there.number + 1)
     return begun if control is None else max(begun, segment_at(timeline, control.checkpoint_lsn))
