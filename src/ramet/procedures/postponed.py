@@ -23,10 +23,11 @@ def next_snapshot_at(tx: sa.Connection, last: Snapshot) -> datetime | None:
 def time_until_retry(tx: sa.Connection, service_id: str, last: Snapshot | None, now: datetime) -> timedelta:
     """Return how long no snapshot is taken on schedule because one that was submitted after `last` has failed.
 
-    Each attempt costs the server a checkpoint, and one that did not fit may not fit for days.
+    Each attempt costs the server a checkpoint, and one that did not fit may not fit for days. Where the clock was set
+    back, what is later than `now` was before it.
     """
-    failed = operations.last_failed(tx, service_id, ProcedureName.SNAPSHOT, SnapshotKind.SCHEDULED)
-    if failed is None or failed.finished_at is None or (last is not None and failed.created_at <= last.taken_at):
+    failed = operations.last_failed(tx, service_id, ProcedureName.SNAPSHOT, SnapshotKind.SCHEDULED, now)
+    if failed is None or failed.finished_at is None or (last is not None and failed.created_at <= last.taken_at <= now):
         return timedelta(0)
     took = (failed.finished_at - failed.created_at).total_seconds()
     rest = min(max(_AFTER_FAILURE, rest_after(took)), _AT_MOST_AFTER_FAILURE)

@@ -369,12 +369,12 @@ def last_costly(tx: sa.Connection, subject: str, procedure: str, step: str, leas
     return None if row is None else msgspec.convert(values_of(row), Event)
 
 
-def last_failed(tx: sa.Connection, subject: str, procedure: str, kind: str) -> Operation | None:
-    """Return the newest failed operation of a procedure on a subject whose state has this `kind`."""
+def last_failed(tx: sa.Connection, subject: str, procedure: str, kind: str, until: datetime) -> Operation | None:
+    """Return the last operation of a procedure on a subject, with this `kind` in its state, that failed by a time."""
     same = (operation.c.subject == subject) & (operation.c.procedure == procedure)
-    failed = same & (operation.c.status == OperationStatus.FAILED.value)
+    failed = same & (operation.c.status == OperationStatus.FAILED.value) & (operation.c.finished_at <= until)
     query = operation.select().where(failed, operation.c.state["kind"].as_string() == kind)
-    row = tx.execute(query.order_by(operation.c.created_at.desc()).limit(1)).one_or_none()
+    row = tx.execute(query.order_by(operation.c.finished_at.desc()).limit(1)).one_or_none()
     return None if row is None else _operation(row)
 
 

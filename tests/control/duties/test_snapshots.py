@@ -10,7 +10,7 @@ from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.plane import Plane, utc_now
 from ramet.control.requests import ForkRequest
 from ramet.control.restore import get_restore_window, take_snapshot
-from ramet.errors import Exhausted, Failed
+from ramet.errors import Exhausted
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, usual_settings
@@ -21,6 +21,7 @@ from ramet.operations.worker import Worker
 from ramet.procedures.registry import all_procedures
 from ramet.procedures.servers import Tools
 from ramet.store import operations, services, snapshots
+from ramet.store.tables import operation
 from tests.worlds import Hurried, World
 
 
@@ -107,40 +108,35 @@ def test_servers_whose_clock_is_ahead_for_good_do_not_make_one_snapshot_due_afte
     assert counts == [counts[0]] * 3
 
 
-def test_a_snapshot_after_the_clock_was_set_back_is_tried_again_when_it_fails(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = world.create()
-    before = len(known_snapshots(world, service))
-    behind = ScheduledSnapshots(replace(world.plane, clock=lambda: utc_now() - timedelta(seconds=30)))
-
-    def fail(*_arguments: object) -> None:
-        raise Failed("SNAPSHOT_FAILED", "The storage took no snapshot")
-
-    for expected in (before, before + 1):
-        with monkeypatch.context() as patched:
-            if expected == before:
-                patched.setattr(world.backend.restore, "take_snapshot", fail)
-            behind.take_due()
-            world.worker.run_until_idle()
-        assert len(known_snapshots(world, service)) == expected
+def set_clock_back(world: World, service: Service) -> None:
+    """Date the snapshots of a service as if the clock had been an hour ahead when they were taken."""
+    known = known_snapshots(world, service)
+    with world.store.write() as tx:
+        snapshots.delete_snapshots_of(tx, service.id)
+        for one in known:
+            snapshots.insert_snapshot(tx, replace(one, taken_at=one.taken_at + timedelta(hours=1)))
 
 
-@pytest.mark.parametrize("has_older", [True, False])
-def test_a_snapshot_on_schedule_that_does_not_fit_is_tried_again_after_ten_minutes(
-    world: World, monkeypatch: pytest.MonkeyPatch, has_older: bool
-) -> None:
-    service = world.create()
-    if not has_older:
-        with world.store.write() as tx:
-            snapshots.delete_snapshots_of(tx, service.id)
-    world.backend.commit(service.id, "row")
-
+def let_snapshots_fail(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_arguments: object) -> None:
         raise Exhausted("NOT_ENOUGH_DISK", "A copy needs more than is free")
 
     monkeypatch.setattr(world.backend.restore, "take_snapshot", fail)
     monkeypatch.setattr(world.backend.restore, "written_since", lambda *_: 10**9)
+
+
+@pytest.mark.parametrize("older", ["before", "none", "ahead of the clock"])
+def test_a_snapshot_on_schedule_that_does_not_fit_is_tried_again_after_ten_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch, older: str
+) -> None:
+    service = world.create()
+    if older == "none":
+        with world.store.write() as tx:
+            snapshots.delete_snapshots_of(tx, service.id)
+    elif older == "ahead of the clock":
+        set_clock_back(world, service)
+    world.backend.commit(service.id, "row")
+    let_snapshots_fail(world, monkeypatch)
     before = attempts(world, service)
     for minutes, wanted in ((0, 1), (9, 1), (11, 2)):
         duty = ScheduledSnapshots(minutes_ahead(world, minutes))
@@ -150,17 +146,32 @@ def test_a_snapshot_on_schedule_that_does_not_fit_is_tried_again_after_ten_minut
         assert attempts(world, service) - before == wanted
 
 
+def test_a_failure_from_before_the_clock_was_set_back_counts_no_more_and_hides_no_newer_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, duty = world.create(), ScheduledSnapshots(world.plane)
+    let_snapshots_fail(world, monkeypatch)
+    set_clock_back(world, service)
+    before = attempts(world, service)
+    duty.take_due()
+    world.worker.run_until_idle()
+    with world.store.write() as tx:
+        ahead = utc_now() + timedelta(hours=1)
+        failed = operation.update().where(operation.c.status == OperationStatus.FAILED.value)
+        tx.execute(failed.values(created_at=ahead, finished_at=ahead))
+    for _ in range(3):
+        duty.take_due()
+        world.worker.run_until_idle()
+    assert attempts(world, service) == before + 2
+
+
 def test_a_failure_before_the_last_snapshot_does_not_delay_the_next_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, duty = world.create(), ScheduledSnapshots(replace(world.plane, restore=EAGER))
-
-    def fail(*_arguments: object) -> None:
-        raise Exhausted("NOT_ENOUGH_DISK", "A copy needs more than is free")
-
     world.backend.commit(service.id, "row")
     with monkeypatch.context() as patched:
-        patched.setattr(world.backend.restore, "take_snapshot", fail)
+        let_snapshots_fail(world, patched)
         duty.take_due()
         world.worker.run_until_idle()
     take_snapshot(world.plane, world.project.id, service.id, "by hand")

@@ -55,10 +55,11 @@ class ScheduledSnapshots:
         with self.plane.store.read() as tx:
             last = newest(snapshots.list_snapshots(tx, service.id))
         if last is None:
-            return not self._is_postponed(service, None)
+            return not self._awaits_retry(service, None)
         written = written_bytes(self.plane, service, last)
         if written is not None and self._occurs_again(service, last):
-            return True  # the times from here on occur a second time: they get their own base backup
+            # The times from here on occur a second time: they get their own base backup.
+            return not self._awaits_retry(service, last)
         if not written:
             return False
         self._written[service.id] = written
@@ -81,11 +82,14 @@ class ScheduledSnapshots:
         has_stopped_writing = self._written_before.get(service.id) == written and age_seconds >= _OLD_ENOUGH_SECONDS
         return has_stopped_writing and not is_sparing(self.plane.backend.host.volume_type(), service.settings)
 
-    def _is_postponed(self, service: Service, last: Snapshot | None) -> bool:
-        now = self.plane.clock()
+    def _is_postponed(self, service: Service, last: Snapshot) -> bool:
         with self.plane.store.read() as tx:
-            earliest = None if last is None else next_snapshot_at(tx, last)
-            return (earliest is not None and now < earliest) or bool(time_until_retry(tx, service.id, last, now))
+            earliest = next_snapshot_at(tx, last)
+        return (earliest is not None and self.plane.clock() < earliest) or self._awaits_retry(service, last)
+
+    def _awaits_retry(self, service: Service, last: Snapshot | None) -> bool:
+        with self.plane.store.read() as tx:
+            return bool(time_until_retry(tx, service.id, last, self.plane.clock()))
 
     def _has_clock_gone_back(self) -> bool:
         """Tell whether the clock was set back since the last call."""
