@@ -1,5 +1,6 @@
 """Archived segments are what was archived, or are found and named."""
 
+import errno
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -97,12 +98,15 @@ def test_a_segment_that_the_disk_cannot_read_keeps_no_other_from_its_checksum(
 
 
 @pytest.mark.parametrize("number", DISK_FAULTS)
-def test_a_segment_that_the_disk_can_no_longer_read_is_damaged(
-    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch, number: int
+@pytest.mark.parametrize("had_checksum", [True, False])
+def test_a_segment_that_the_disk_cannot_read_is_damaged(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch, number: int, had_checksum: bool
 ) -> None:
     victim = paths.archive / Segment(1, 4).name
-    digests.record(paths, LONG)
+    if had_checksum:
+        digests.record(paths, LONG)
     make_unreadable(monkeypatch, victim, number)
+    digests.record(paths, LONG)
     assert digests.verify(paths, "", LONG) is None
     assert digests.faults(paths) == {victim.name: UNREADABLE}
 
@@ -176,7 +180,10 @@ def _archived(backend: LocalBackend, parent: Server) -> list[Path]:
     return sorted(path for path in paths.archive.iterdir() if len(path.name) == 24)
 
 
-def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: LocalBackend, parent: Server) -> None:
+@pytest.mark.parametrize("fault", [digests.ALTERED, UNREADABLE])
+def test_a_damaged_segment_fails_the_fork_and_is_a_gap_of_the_window(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     first, facts = snapshot(backend, parent)
     append(backend, parent, 1)
     _archived(backend, parent)
@@ -185,12 +192,13 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
     restore_time = append(backend, parent, 3)[0]
     second, later = snapshot(backend, parent)
     paths = paths_of(backend, parent)
-    digests.record(paths, LONG)
-    for place in (victim, paths.data / "pg_wal" / victim.name):
-        if place.exists():
-            overwrite(place, 9 * 1024 * 1024 + MIDDLE, b"x")
     (paths.data / "pg_wal" / victim.name).unlink(missing_ok=True)
-    with pytest.raises(Failed, match=f"{victim.name} {digests.ALTERED}") as failed:
+    if fault == UNREADABLE:
+        make_unreadable(monkeypatch, victim, errno.EUCLEAN)
+    digests.record(paths, LONG)
+    if fault == digests.ALTERED:
+        overwrite(victim, 9 * 1024 * 1024 + MIDDLE, b"x")
+    with pytest.raises(Failed, match=f"{victim.name} {fault}") as failed:
         fork(backend, parent, first, restore_time)
     assert rfc3339(later.taken_at) in failed.value.details
     digests.verify(paths, "", LONG)
@@ -202,11 +210,13 @@ def test_an_altered_segment_fails_the_fork_and_is_a_gap_of_the_window(backend: L
         for name, one in ((first, facts), (second, later))
     ]  # fmt: skip
     (gap,) = backend.restore.gaps(parent.service_id, known)
-    assert victim.name in gap.reason
+    assert gap.reason == f"WAL segment {victim.name} {fault}"
     assert gap.ends_at == later.taken_at
     assert facts.taken_at <= gap.begins_at < restore_time
-    forked = fork(backend, parent, first, gap.begins_at)
-    assert 3 not in rows_of(backend, forked.server)
+    before = fork(backend, parent, first, gap.begins_at)
+    after = fork(backend, parent, second, later.taken_at + timedelta(microseconds=1))
+    assert 3 not in rows_of(backend, before.server)
+    assert rows_of(backend, after.server) == [1, 2, 3]
 
 
 def test_a_missing_segment_is_a_gap_and_both_its_ends_can_be_restored(backend: LocalBackend, parent: Server) -> None:

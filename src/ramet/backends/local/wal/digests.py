@@ -44,7 +44,8 @@ def recorded_files(paths: ServicePaths) -> dict[Path, str]:
 def record(paths: ServicePaths, seconds: float) -> int:
     """Record the checksums of new segments, for about `seconds`; return the number of new ones. May run twice.
 
-    A segment that the disk cannot read has none, and does not keep those behind it from having theirs.
+    A segment that the disk cannot read has none, and does not keep those behind it from having theirs; verification
+    reports it.
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
     comes back altered.
     """
@@ -112,14 +113,16 @@ def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
     """Compare the segments whose names follow `after` with their recorded checksums, for about `seconds`.
 
+    Of one that has none it is only verified that it can be read: the disk may never have been able to.
     Returns the name to continue after, None at the end. `faults` returns the damaged segments.
     """
     noted = digests(paths)
     found = faults(paths) if after else {}
     deadline = time.monotonic() + seconds
     reached: str | None = None
-    for name in sorted(name for name in noted if name > after):
-        if fault := checksum_fault(paths.archive / name, noted[name]):
+    there = {segment.name for segment in segments_in(paths.archive)} if paths.archive.is_dir() else set()
+    for name in sorted(name for name in noted.keys() | there if name > after):
+        if fault := _fault_of(paths.archive / name, noted.get(name)):
             found[name] = fault
         if time.monotonic() > deadline:
             reached = name
@@ -148,8 +151,12 @@ def check(paths: ServicePaths) -> None:
 
 def checksum_fault(path: Path, noted: str | None) -> str | None:
     """Return what is wrong with a segment by its recorded checksum; None without a record, or when it is missing."""
+    return None if noted is None else _fault_of(path, noted)
+
+
+def _fault_of(path: Path, noted: str | None) -> str | None:
     try:
-        return None if noted is None or digest_of(path) == noted else ALTERED
+        return None if noted in (None, digest_of(path)) else ALTERED
     except FileNotFoundError:
         return None
     except OSError as error:
