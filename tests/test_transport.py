@@ -158,7 +158,7 @@ def test_a_request_without_tls_imports_neither_tls_nor_idna() -> None:
     )
     with server(answer_once) as address:
         command = [sys.executable, "-c", program, address.replace("127.0.0.1", "localhost")]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        said = subprocess.run(command, capture_output=True, text=True, timeout=250, check=True)
     assert said.stdout == "[] set()\n"
 
 

@@ -68,7 +68,7 @@ def test_psql_connects_to_the_service_with_its_saved_password(
 
     def environ(*words: str) -> dict[str, str]:
         command = [sys.executable, "-m", "ramet", "db", "connect", "asked", *words]
-        found: dict[str, str] = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+        found: dict[str, str] = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=250).stdout)
         return found
 
     assert environ().keys() & {*ELSEWHERE, "PGPASSWORD"} == set()

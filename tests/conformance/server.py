@@ -104,7 +104,7 @@ def running_ramet() -> Iterator[Ramet]:
     with running_instance(None, RAMET_LOG_LEVEL="WARNING") as instance:
         known = instance.credentials
         auth = (known["public_key"], known["secret_key"])
-        with httpx.Client(base_url=known["base_url"], auth=auth, timeout=60, trust_env=False) as http:
+        with httpx.Client(base_url=known["base_url"], auth=auth, timeout=250, trust_env=False) as http:
             ramet = Ramet(known["base_url"], known["project_id"], http)
             yield ramet
             for service in ramet.services():

@@ -116,7 +116,7 @@ def test_rule_22_a_role_of_the_platforms_functions_reads_all_and_no_setting_lets
 def test_rule_23_a_wrong_password_has_its_known_sqlstate(ramet: Ramet, shop: Service) -> None:
     done = subprocess.run(
         ["psql", ramet.address(shop, password="wrong"), "-X", "-c", "SELECT 1"],
-        capture_output=True, text=True, timeout=30, check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        capture_output=True, text=True, timeout=250, check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
     )  # fmt: skip
     assert done.returncode == 2
     assert "password authentication failed" in done.stderr

@@ -27,7 +27,7 @@ class Visitor:
         self.world = world
         self.origin = world.base_url.removesuffix("/public/api/v1")
         self.client = httpx.Client(
-            base_url=self.origin, follow_redirects=False, timeout=60, event_hooks={"response": [self._check]}
+            base_url=self.origin, follow_redirects=False, timeout=250, event_hooks={"response": [self._check]}
         )
 
     def __enter__(self) -> "Visitor":

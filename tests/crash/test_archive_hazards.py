@@ -1,6 +1,7 @@
 """A service whose object store is away while its disk fills, and the secrets of the archive."""
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -179,9 +180,11 @@ def test_the_secret_of_the_archive_is_nowhere_but_in_the_environment_of_ramet(sh
 def _places(instance: Instance, program: Path) -> Iterator[Path]:
     """Yield the logs, the files beside the data, all arguments, and the environment of what is no part of Ramet."""
     yield instance.log_file
-    for path in instance.data.rglob("*"):
-        if path.is_file() and "ramet.db" not in path.name and path.stat().st_size < 50_000_000:
-            yield path
+    for directory, _, names in os.walk(instance.data):  # it passes over what is deleted beside it
+        for path in (Path(directory) / name for name in names if "ramet.db" not in name):
+            with suppress(FileNotFoundError):
+                if path.is_file() and path.stat().st_size < 50_000_000:
+                    yield path
     for directory in Path("/proc").glob("[0-9]*"):
         yield directory / "cmdline"
         with suppress(OSError):

@@ -15,7 +15,7 @@ RAMET = Path(sys.executable).with_name("ramet")
 
 def doctor(instance: Instance, *arguments: str, answer: str = "") -> "subprocess.CompletedProcess[str]":
     command = [str(RAMET), "doctor", "--leftovers", "--data", str(instance.data), *arguments]
-    return subprocess.run(command, input=answer, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, input=answer, capture_output=True, text=True, check=False, timeout=250)
 
 
 def test_an_operator_finds_leftovers_and_removes_them_after_being_asked(instance: Instance) -> None:

@@ -43,7 +43,7 @@ class Agent:
         return dict(result.structured_content)
 
     def _http(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}, timeout=60, trust_env=False)
+        return httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}, timeout=250, trust_env=False)
 
     def _target(self, http: httpx2.AsyncClient) -> Any:
         return streamable_http_client(self.server, http_client=http) if isinstance(self.server, str) else self.server

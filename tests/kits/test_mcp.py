@@ -310,7 +310,7 @@ def address(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield url
     finally:
         running.terminate()
-        running.communicate(timeout=60)
+        running.communicate(timeout=250)
 
 
 def test_over_http_each_request_acts_with_its_own_key(address: str, world: World, key: str, shop: str) -> None:
@@ -378,7 +378,7 @@ def test_an_agent_starts_the_command_itself(world: World, tmp_path: Path) -> Non
         input=hello,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,6 @@ def test_while_a_fork_exists_no_variable_leads_elsewhere(
     (tmp_path / "test_suite.py").write_text(_SUITE)
     words = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--ramet-parent", "shop", "test_suite.py")
     suite = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "pytest", *words], cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )
     assert (suite.returncode, "2 passed" in suite.stdout) == (0, True), suite.stdout + suite.stderr

@@ -58,7 +58,7 @@ def request(
     """Send a request with an API key of the lost machine."""
     url = f"{instance.credentials['base_url']}/projects/{key['project_id']}{path}"
     auth = (key["public_key"], key["secret_key"])
-    answer = httpx.request(method, url, json=body, headers=headers, auth=auth, timeout=60, trust_env=False)
+    answer = httpx.request(method, url, json=body, headers=headers, auth=auth, timeout=250, trust_env=False)
     assert answer.status_code < 300, answer.text
     return answer.json() if answer.content else None
 

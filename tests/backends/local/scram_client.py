@@ -11,7 +11,7 @@ import struct
 
 def answer_to(port: int, user: str, database: str, password: str) -> bytes:
     """Log in over TLS with SCRAM; return the server's last message: AuthenticationSASLFinal or an error."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=250) as plain:
         plain.sendall(struct.pack("!II", 8, 80877103))
         assert plain.recv(1) == b"S"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -21,7 +21,7 @@ def test_a_follower_shows_its_lag_and_says_that_sessions_are_read_only(
     assert "/shop?sslmode=" in terminal.ramet("db", "connection-string", "reads-only").out
 
     command = [sys.executable, "-m", "ramet", "db", "connect", "reads-only", "--", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
     assert (done.returncode, done.stdout.startswith("psql (PostgreSQL)")) == (0, True)
     assert "follows replicator@db.example:5432/shop, so this session is read-only" in done.stderr
     assert f"ramet service promote {made['service_id']}" in done.stderr

@@ -38,7 +38,7 @@ def test_psql_that_is_not_in_path_finds_itself(without_client: Path, terminal: T
     """psql looks for itself by the name that it is called with: with a name alone it ends with an error."""
     assert terminal.ramet("service", "create", "found").code == 0
     command = [sys.executable, "-m", "ramet", "db", "connect", "found", "--", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("psql (PostgreSQL)")
 

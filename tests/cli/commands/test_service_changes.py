@@ -106,7 +106,7 @@ def test_without_a_terminal_no_password_is_asked_for(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
         start_new_session=True,
     )

@@ -141,7 +141,7 @@ def test_there_is_one_worker_over_sqlite_and_may_be_several_over_postgresql(tmp_
 def test_a_locked_data_directory_is_refused_before_the_server_is_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ramet", "up", "--data", str(tmp_path), "--port", "0"]
     with instance.alone(tmp_path):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 3
     assert "is using" in done.stderr
     assert "ramet.cli.host.instance" in done.stderr

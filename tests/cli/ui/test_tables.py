@@ -142,7 +142,7 @@ def test_what_the_encoding_of_the_output_lacks_is_replaced(
         env={**os.environ, **world.environ(), "PYTHONIOENCODING": "latin-1"},
         capture_output=True,
         encoding="latin-1",
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert (done.returncode, shown in done.stdout) == (0, True), done.stdout + done.stderr

@@ -82,7 +82,7 @@ def restored_by_barman(
             psql = [installation.program("psql"), "-h", root, "-U", "ramet", "-d", "postgres", "-Atc"]
             query = [*psql, "SELECT n FROM public.ledger ORDER BY n"]
             identity = {"env": dict(os.environ), **account.identity()}
-            done = subprocess.run(query, check=False, timeout=60, capture_output=True, text=True, cwd="/", **identity)  # type: ignore[call-overload]
+            done = subprocess.run(query, check=False, timeout=250, capture_output=True, text=True, cwd="/", **identity)  # type: ignore[call-overload]
             return [int(line) for line in done.stdout.split()]
 
         yield rows

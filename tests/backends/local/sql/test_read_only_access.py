@@ -102,7 +102,7 @@ def test_nothing_of_it_is_in_a_dump_or_on_a_table(tenant: Tenant) -> None:
     program = tenant.instances.installations.of(tenant.server.pg_major).program("pg_dump")
     uri = f"host=localhost port={tenant.server.port} user=tsdbadmin dbname=tsdb sslmode=prefer"
     environ = {"PGPASSWORD": tenant.password.reveal(), "PATH": "/usr/bin:/bin"}
-    dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=60).stdout
+    dump = subprocess.run([program, uri], env=environ, capture_output=True, text=True, check=True, timeout=250).stdout
     assert "CREATE TABLE public.orders" in dump
     assert "ramet" not in dump
     assert "timescale_functions" not in dump
