@@ -180,8 +180,8 @@ def test_the_secret_of_the_archive_is_nowhere_but_in_the_environment_of_ramet(sh
 def _places(instance: Instance, program: Path) -> Iterator[Path]:
     """Yield the logs, the files beside the data, all arguments, and the environment of what is no part of Ramet."""
     yield instance.log_file
-    for directory, _, names in os.walk(instance.data):  # it passes over what is deleted beside it
-        for path in (Path(directory) / name for name in names if "ramet.db" not in name):
+    for above, _, names in os.walk(instance.data):  # it passes over what is deleted beside it
+        for path in (Path(above) / name for name in names if "ramet.db" not in name):
             with suppress(FileNotFoundError):
                 if path.is_file() and path.stat().st_size < 50_000_000:
                     yield path
