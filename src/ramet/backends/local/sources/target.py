@@ -24,6 +24,7 @@ from ramet.machine.waiting import wait_until
 
 _LOGIN_SECONDS = 10.0
 _LONG = "3600s"
+_SETTINGS = "-c search_path=pg_catalog -c lock_timeout=30s"
 _RESERVED = (PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE)
 _SCHEMAS = """
 SELECT nspname, pg_get_userbyid(nspowner) FROM pg_namespace
@@ -64,12 +65,12 @@ def admitting_admin(instances: Instances, server: Server) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def admin_session(paths: ServicePaths, server: Server) -> Iterator[Connection]:
+def admin_session(paths: ServicePaths, server: Server, settings: str = _SETTINGS) -> Iterator[Connection]:
     """Open a session that has logged in as the admin, and is no superuser's."""
     with psycopg.connect(
         host=str(paths.sockets), port=server.listen_port, user=ADMIN_ROLE, dbname=DATABASE, sslmode="disable",
         gssencmode="disable", passfile="/nonexistent", application_name="ramet", connect_timeout=10, autocommit=True,
-        options="-c search_path=pg_catalog -c lock_timeout=30s",
+        options=settings,
     ) as connection:  # fmt: skip
         yield connection
 

@@ -5,7 +5,6 @@ files by reflink where the volume shares blocks, so the old cluster stays whole,
 again with it.
 """
 
-import json
 import shutil
 import subprocess
 import time
@@ -32,7 +31,6 @@ from ramet.machine.installation import Installation
 from ramet.machine.programs import complete
 
 _OLD, _NEW = "data.before", "data.after"
-_DONE = "upgraded.json"
 _STATISTICS_SINCE = 18
 _INIT_SECONDS, _RECOVERY_SECONDS = 300.0, 600.0
 _SHOWN_LINES, _SHOWN_CHARACTERS = 30, 1800
@@ -68,11 +66,6 @@ class Cluster:
         """What belongs to the upgrade alone: configuration and logs."""
         return directory_of(self.paths)
 
-    def facts(self) -> dict[str, Any] | None:
-        """Return the facts of an upgrade that is complete; None when it is not."""
-        done = self.directory / _DONE
-        return json.loads(done.read_text()) if done.exists() else None
-
     def progress(self) -> str:
         """Return what pg_upgrade does, in its words."""
         lines = [line.strip() for line in files.read(self._log, errors="replace").splitlines() if line.strip()]
@@ -91,14 +84,12 @@ class Cluster:
             self._run(old, new)
             sync_tree(self.paths.root)
             new.rename(self.paths.data)
-        facts = {
+        self.driver.remove_tree(old)
+        sync_tree(self.paths.root)
+        return {
             "method": "clone" if self.driver.shares_blocks else "copy",
             "keeps_statistics": self.new.major >= _STATISTICS_SINCE,
         }
-        self.driver.remove_tree(old)
-        sync_tree(self.paths.root)
-        files.write(self.directory / _DONE, json.dumps(facts), durable=True)
-        return facts
 
     @property
     def _log(self) -> Path:

@@ -4,7 +4,6 @@ Planning executes functions of tenants, so statements are planned in sessions of
 counted while these are silenced.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,16 +16,15 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources import target
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
+from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
 from ramet.backends.local.upgrades import silence
 from ramet.backends.local.upgrades.cluster import directory_of
-from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, StatementPlan, Survey
 
 _LONG = "86400s"
-_PLAN_MS = 10_000
+_SETTINGS = "-c lock_timeout=5s -c statement_timeout=10s -c plan_cache_mode=force_generic_plan"
 _TABLES = """
 SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'm') AND relpersistence <> 't' AND (relkind <> 'm' OR relispopulated)
@@ -75,18 +73,13 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
 
 def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
     try:
-        with psycopg.connect(
-            host=str(paths.sockets), port=server.listen_port or 5432, user=ADMIN_ROLE, dbname=DATABASE,
-            sslmode="disable", gssencmode="disable", passfile="/nonexistent",
-            application_name="ramet", connect_timeout=10,
-            options=f"-c lock_timeout=5s -c statement_timeout={_PLAN_MS} -c plan_cache_mode=force_generic_plan",
-        ) as connection:  # fmt: skip
+        with (
+            target.admin_session(paths, server, _SETTINGS) as connection,
+            connection.transaction(force_rollback=True),
+        ):
             plan = _plan(connection, statement.text)
-            connection.rollback()
     except psycopg.Error as error:
         return StatementPlan(statement.text, problem=message_of(error))
-    except Unavailable as error:
-        return StatementPlan(statement.text, problem=error.message)
     return StatementPlan(statement.text, tuple(_lines(plan)), round(float(plan["Total Cost"]), 2))
 
 
@@ -94,9 +87,7 @@ def _plan(connection: Connection, text: str) -> dict[str, Any]:
     connection.execute(f"PREPARE ramet_plan AS {text}".encode())
     count = connections.value(connection, _PARAMETERS)
     values = f"({', '.join(['NULL'] * count)})" if count else ""
-    row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE ramet_plan{values}".encode()).fetchone()
-    found = json.loads(row[0]) if row is not None and isinstance(row[0], str) else (row or [[]])[0]
-    plan: dict[str, Any] = found[0]["Plan"]
+    plan: dict[str, Any] = connections.value(connection, f"EXPLAIN (FORMAT JSON) EXECUTE ramet_plan{values}")[0]["Plan"]
     return plan
 
 

@@ -1,10 +1,9 @@
 """Upgrades of servers of this host."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.interface.values import Progress, Server
@@ -48,9 +47,9 @@ class LocalUpgrades:
         paths = self.instances.paths(server.service_id)
         found = survey.made(paths, server.pg_major)
         if found is None:
-            name = f"survey-{server.pg_major}"
-            self._run(server, name, lambda: survey.make(self.instances, server, statements), timeout_seconds)
-            found = survey.made(paths, server.pg_major)
+            name, work = f"survey-{server.pg_major}", partial(survey.make, self.instances, server, statements)
+            self.jobs.result_of(paths, name, work, timeout_seconds, code="UPGRADE_FAILED")
+            found = survey.made(paths, server.pg_major)  # in the volume: whoever asks late does not survey it again
         return found
 
     def prepare(self, server: Server) -> None:
@@ -64,9 +63,9 @@ class LocalUpgrades:
     def upgrade(self, server: Server, from_major: int, timeout_seconds: float) -> Progress:
         of = self.instances.installations.of
         made = Cluster(self.instances, self.pool.driver, server, of(from_major), of(server.pg_major))
-        if made.facts() is None:
-            self._run(server, "upgrade", made.upgrade, timeout_seconds)
-        return Progress(made.facts(), made.progress())
+        done = made.directory / "upgraded.json"
+        facts = self.jobs.kept_result(made.paths, done, made.upgrade, timeout_seconds, code="UPGRADE_FAILED")
+        return Progress(facts, made.progress())
 
     def hand_over(self, from_id: str, to_id: str) -> None:
         """Rename the directory of a service, which is one act; what belongs to its id alone is made again."""
@@ -95,10 +94,6 @@ class LocalUpgrades:
             self.instances.account.make_directory(kept.parent)
             files.write(kept, new_id().encode(), durable=True)
         return kept.read_text()
-
-    def _run(self, server: Server, name: str, work: Callable[[], Any], timeout_seconds: float) -> None:
-        paths = self.instances.paths(server.service_id)
-        self.jobs.result_of(paths, name, work, timeout_seconds, code="UPGRADE_FAILED")  # the volume has what it found
 
 
 @contextmanager
