@@ -35,7 +35,7 @@ class LocalParameters:
     instances: Instances
 
     def check(self, server: Server) -> None:
-        installation = self.instances.installations.of(server.pg_major)
+        installation = self.instances.installation_of(server)
         explained = any(name.startswith(f"{_AUTO_EXPLAIN}.") for name, _ in server.parameters)
         if explained and not installation.has_library(_AUTO_EXPLAIN):
             raise Invalid(

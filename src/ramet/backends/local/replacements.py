@@ -27,7 +27,6 @@ from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.control_file import find_control_data, read_control_data
 from ramet.backends.local.wal.locate import live_and_archived
 from ramet.errors import Failed, Unavailable
-from ramet.machine.installation import Installation
 from ramet.machine.waiting import wait_until
 
 _log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class LocalReplacements:
 
     def reserve_timeline(self, copy: Server, service_id: str, captured: Capture) -> Capture:
         data = self._paths(copy).data
-        timelines.reserve(data, self._last_timeline(copy, service_id), self._installation(copy))
+        timelines.reserve(data, self._last_timeline(copy, service_id), self.instances.installation_of(copy))
         if not recovery.ends_on_its_timeline(captured):
             return captured
         files.write(data / RECOVERY_SIGNAL)
@@ -80,7 +79,7 @@ class LocalReplacements:
         paths = self._paths(copy)
         self.instances.await_end(copy)
         if paths.data.is_dir():
-            timelines.seal(paths.data, read_control_data(self._installation(copy), paths.data).timeline)
+            timelines.seal(paths.data, read_control_data(self.instances.installation_of(copy), paths.data).timeline)
 
     def flush(self, server: Server) -> None:
         try:
@@ -131,7 +130,7 @@ class LocalReplacements:
     def withdraw_timeline(self, server: Server, previous: Server) -> None:
         paths, before = self._paths(server), self._paths(previous)
         if self._timeline(previous) is not None:
-            timelines.withdraw(paths, timelines.newest(before, self._installation(previous)))
+            timelines.withdraw(paths, timelines.newest(before, self.instances.installation_of(previous)))
         elif (began := self._timeline(server)) is not None:  # the data before is damaged or lost
             timelines.withdraw(paths, began - 1)
 
@@ -140,7 +139,7 @@ class LocalReplacements:
 
     def end_timeline(self, server: Server, previous: Server) -> None:
         before, after = self._paths(previous), self._paths(server)
-        timeline_ends.end(self.driver, before, after, self._installation(server))
+        timeline_ends.end(self.driver, before, after, self.instances.installation_of(server))
 
     def open(self, server: Server) -> None:
         if server.pooler_port is not None:  # one that waits answers nobody
@@ -154,21 +153,18 @@ class LocalReplacements:
             archive.add_histories(directory, taker.archive)
 
     def _last_timeline(self, copy: Server, service_id: str) -> int:
-        return timelines.newest(self.instances.paths(service_id), self._installation(copy))
+        return timelines.newest(self.instances.paths(service_id), self.instances.installation_of(copy))
 
     def _timeline(self, server: Server) -> int | None:
         """Return the timeline of a server's data; None when it has none that can be read."""
-        control = find_control_data(self._installation(server), self._paths(server).data)
+        control = find_control_data(self.instances.installation_of(server), self._paths(server).data)
         return None if control is None else control.timeline
 
     def _single_user(self, copy: Server) -> SingleUser:
         paths, account = self._paths(copy), self.instances.account
         return SingleUser(
-            paths.root, paths.data, paths.config_file, paths.log / _LOG, self._installation(copy), account
+            paths.root, paths.data, paths.config_file, paths.log / _LOG, self.instances.installation_of(copy), account
         )
-
-    def _installation(self, server: Server) -> Installation:
-        return self.instances.installations.of(server.pg_major)
 
     def _paths(self, server: Server) -> ServicePaths:
         return self.instances.paths(server.service_id)

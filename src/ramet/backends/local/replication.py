@@ -105,7 +105,7 @@ class LocalReplication:
 
     def end_lsn(self, server: Server) -> str | None:
         """Return the LSN of the checkpoint of its shutdown, by the control file."""
-        installation = self.instances.installations.of(server.pg_major)
+        installation = self.instances.installation_of(server)
         control = read_control_data(installation, self.instances.paths(server.service_id).data)
         return control.checkpoint_lsn if control.is_clean else None
 

@@ -269,7 +269,7 @@ class LocalServers:
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
 
     def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
-        return read_control_data(self.instances.installations.of(server.pg_major), paths.data).is_clean
+        return read_control_data(self.instances.installation_of(server), paths.data).is_clean
 
 
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:

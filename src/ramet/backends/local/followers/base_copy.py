@@ -99,7 +99,7 @@ class BaseCopy:
         }
 
     def _command(self, data: Path, name: str | None) -> list[str]:
-        program = self.instances.installations.of(self.server.pg_major).program("pg_basebackup")
+        program = self.instances.installation_of(self.server).program("pg_basebackup")
         slot = ["--no-slot"] if name is None else ["--slot", name]
         return [
             program, "--pgdata", str(data), "--wal-method=stream",
@@ -111,7 +111,7 @@ class BaseCopy:
     def _checked(self, data: Path) -> ControlData:
         if list((data / "pg_tblspc").iterdir()):
             raise Failed("TABLESPACE", f"The source {self.upstream} has tablespaces", "Drop them there.")
-        control = read_control_data(self.instances.installations.of(self.server.pg_major), data)
+        control = read_control_data(self.instances.installation_of(self.server), data)
         if str(control.system_identifier) != self.upstream.system_identifier:
             raise Failed(
                 "OTHER_SOURCE",

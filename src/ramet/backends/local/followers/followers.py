@@ -272,7 +272,7 @@ class LocalFollowers:
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's
 
     def _needs_larger_settings(self, server: Server, paths: ServicePaths) -> bool:
-        wanted = read_standby_settings(self.instances.installations.of(server.pg_major), paths.data)
+        wanted = read_standby_settings(self.instances.installation_of(server), paths.data)
         with connections.connect(paths) as connection:
             rows = connection.execute(
                 "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)", (list(wanted),)
@@ -286,5 +286,5 @@ class LocalFollowers:
         """
         number = segment_before(0, replayed).number
         timeline = max((one.timeline for one in segments_in(wal) if one.number == number), default=0)
-        program = self.instances.installations.of(server.pg_major).program("pg_waldump")
+        program = self.instances.installation_of(server).program("pg_waldump")
         return ends_with_shutdown(program, wal, timeline, replayed)

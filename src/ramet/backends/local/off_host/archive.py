@@ -172,7 +172,7 @@ class LocalArchive:
         if not (is_damaged or is_due(bases, wal, datetime.now(UTC))):
             return None
         paths = self.instances.paths(server.service_id)
-        installation = self.instances.installations.of(server.pg_major)
+        installation = self.instances.installation_of(server)
         upload = BaseUpload(paths, self.pool.driver, installation, BaseBackups(bucket, server.archive_name))
         return self._uploads.run(paths, _UPLOAD, upload.run, 0) or None
 

@@ -49,7 +49,7 @@ class Fetching:
                 return known
             make_passage(fetched.directory_of(self.instances.layout))
             place.root.mkdir(mode=0o700, exist_ok=True)
-            installation = self.instances.installations.of(source.parent.pg_major)
+            installation = self.instances.installation_of(source.parent)
             download = Download(place, source, self.pool, self.instances, installation, self.bucket)
             thread = threading.Thread(target=download.run, name=f"fetch-{place.root.name}", daemon=True)
             self._threads = {name: one for name, one in self._threads.items() if one.is_alive()}

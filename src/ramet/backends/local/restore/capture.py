@@ -28,7 +28,6 @@ from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.errors import Failed, Unavailable
-from ramet.machine.installation import Installation
 from ramet.machine.processes import boot_id
 from ramet.model.timestamps import rfc3339
 
@@ -88,13 +87,12 @@ class Capturing:
         if source.snapshot_id is not None and source.target is None:
             return self._copy_snapshot(child, source, source.snapshot_id, data)
         if source.snapshot_id is None and source.paused:
-            return capture_of_base(copy_stopped(self.driver, self._installation(source), parent, data))
+            return capture_of_base(
+                copy_stopped(self.driver, self.instances.installation_of(source.parent), parent, data)
+            )
         if source.snapshot_id is None and not down:
             return self._copy_serving(child, source, parent, data)
         return _rolled(self._roll_forward(source, parent, down=down), data)
-
-    def _installation(self, source: Source) -> Installation:
-        return self.instances.installations.of(source.parent.pg_major)
 
     def _roll_forward(
         self, source: Source, parent: ServicePaths, *, down: bool, extent: Extent | None = None
@@ -102,7 +100,7 @@ class Capturing:
         """Return the recovery of a base backup, of the newest snapshot if none is named, to the target or the end."""
         return RollForward(
             self.driver,
-            self._installation(source),
+            self.instances.installation_of(source.parent),
             parent,
             source.base_backup_id or source.snapshot_id or snapshots.newest(parent),
             source.target or _THE_END,
@@ -119,7 +117,9 @@ class Capturing:
             return standby_copy.finish_standby(base, data)
         if source.snapshot_id is None and not down:
             copy = standby_copy.copy_stopped_standby if source.paused else standby_copy.copy_running_standby
-            return standby_copy.finish_standby(copy(self.driver, self._installation(source), parent, data), data)
+            return standby_copy.finish_standby(
+                copy(self.driver, self.instances.installation_of(source.parent), parent, data), data
+            )
         return _rolled(replace(self._roll_forward(source, parent, down=down), is_standby=True), data)
 
     def _copy_fetched(self, child: Server, source: Source, data: Path) -> Capture:

@@ -86,7 +86,7 @@ def _recover(
     if not unfinished.exists():
         snapshots.copy_data(driver, paths, directory.name, unfinished)
     instances.config.make_sockets(paths)
-    installation = instances.installations.of(server.pg_major)
+    installation = instances.installation_of(server)
     place = SingleUser(paths.root, unfinished, paths.config_file, directory / _LOG, installation, instances.account)
     found = recovery.recover_data(place, capture_of_base(base), timeout_seconds)
     if isinstance(found, str):

@@ -56,7 +56,7 @@ class LocalRestore:
             copied_bytes = snapshots.copied_bytes(driver, parent, snapshot_id)
         self.pool.check_room(count * copied_bytes + room_of(self.pool).limit_bytes if copied_bytes else 0)
         if as_of is not None:
-            extensions.check_past(parent, self.instances.installations.of(source.parent.pg_major), as_of)
+            extensions.check_past(parent, self.instances.installation_of(source.parent), as_of)
 
     def capture(self, child: Server, source: Source) -> Capture | None:
         """Copy the data of `source` into the child's new volume; not where the parent's own WAL might not fit then."""
@@ -71,14 +71,14 @@ class LocalRestore:
         paths = self.instances.paths(child.service_id)
         check_boot(paths)
         self.instances.config.write(child, Phase.CLOSED)
-        installation, account = self.instances.installations.of(child.pg_major), self.instances.account
+        installation, account = self.instances.installation_of(child), self.instances.account
         place = SingleUser(paths.root, paths.data, paths.config_file, paths.recovery_log, installation, account)
         return recovery.recover(place, capture, timeout_seconds)
 
     def report_on_fork(self, child: Server, parent_id: str | None) -> dict[str, Any]:
         paths = self.instances.paths(child.service_id)
         parent = None if parent_id is None else self.instances.paths(parent_id)
-        installation = self.instances.installations.of(child.pg_major)
+        installation = self.instances.installation_of(child)
         return post_fork.examine(self.pool.driver, installation, paths, parent, capture.read_capture(paths))
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
@@ -99,7 +99,7 @@ class LocalRestore:
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         paths = self.instances.paths(server.service_id)
-        installation = self.instances.installations.of(server.pg_major)
+        installation = self.instances.installation_of(server)
         self.pool.check_wal_room()
 
         def copy(driver: Driver, target: Path) -> Base:

@@ -36,7 +36,6 @@ from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.errors import Unavailable
-from ramet.machine.installation import Installation
 from ramet.machine.waiting import wait_until
 from ramet.model import passwords
 from ramet.model.passwords import unusable_verifier
@@ -115,7 +114,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
         driver.clone_tree(prepared, paths.data)
         instances.config.write_to(copy, paths, Phase.CLOSED)
         found, pg_authid = _secure(instances, copy, paths)
-        control = read_control_data(_installation(instances, server), paths.data)
+        control = read_control_data(instances.installation_of(server), paths.data)
         if not control.is_clean:
             raise OSError("its server crashed as it stopped")
         paths.data.rename(prepared.with_name(_TREE))
@@ -135,7 +134,7 @@ def _make(instances: Instances, driver: Driver, server: Server, prepared: Path, 
 def _secure(instances: Instances, copy: Server, paths: ServicePaths) -> tuple[dict[str, Any], str]:
     """Start the copy's server, secure it, and stop it; return what was done, and the file with the verifiers."""
     settings = {**first_boot(), **_SETTINGS}
-    postgres.start(paths, _installation(instances, copy), instances.account, settings)
+    postgres.start(paths, instances.installation_of(copy), instances.account, settings)
     if not wait_until(lambda: postgres.await_ready(paths, _LOOK_SECONDS).ready, _WAIT_SECONDS):
         raise TimeoutError(f"its server did not start within {_WAIT_SECONDS:g} s")
     found, is_current = securing.secure_fork(paths, copy, neutralize=True)
@@ -145,10 +144,6 @@ def _secure(instances: Instances, copy: Server, paths: ServicePaths) -> tuple[di
     if not wait_until(lambda: postgres.stop(paths, _LOOK_SECONDS), _WAIT_SECONDS):
         raise TimeoutError(f"its server did not stop within {_WAIT_SECONDS:g} s")
     return found, pg_authid
-
-
-def _installation(instances: Instances, server: Server) -> Installation:
-    return instances.installations.of(server.pg_major)
 
 
 def _workshop(parent: ServicePaths, directory: Path) -> ServicePaths:

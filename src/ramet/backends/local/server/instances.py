@@ -90,6 +90,10 @@ class Instances:
         """Return the paths of a service."""
         return self.layout.service(service_id)
 
+    def installation_of(self, server: Server) -> Installation:
+        """Return the installed version of a server."""
+        return self.installations.of(server.pg_major)
+
     def make_directories(self, server: Server) -> ServicePaths:
         """Create all directories of a service except its data directory; existing ones stay."""
         paths = self.paths(server.service_id)
@@ -102,7 +106,7 @@ class Instances:
 
     def initialize(self, server: Server) -> None:
         """Run initdb in the data directory, which the caller has created empty."""
-        installation = self._installation(server)
+        installation = self.installation_of(server)
         self.account.check_reach(installation.bin)
         paths = self.paths(server.service_id)
         self.account.make_directory(paths.data)
@@ -122,7 +126,7 @@ class Instances:
         if postgres.running(paths) is None:
             self._limit_storage(paths)
             self.config.write(server, phase)
-            pid = postgres.start(paths, self._installation(server), self.account, overrides)
+            pid = postgres.start(paths, self.installation_of(server), self.account, overrides)
             self.limits.apply(server.service_id, server.size, [pid])
         if phase is Phase.CLOSED:  # it has no TLS until it is opened, so the certificate is made while it starts
             self.ensure_certificate(server)
@@ -283,14 +287,11 @@ class Instances:
         with contextlib.suppress(OSError):
             self.layout.sockets.rmdir()  # the last service is gone
 
-    def _installation(self, server: Server) -> Installation:
-        return self.installations.of(server.pg_major)
-
     def ensure_certificate(self, server: Server) -> bool:
         """Issue a certificate for the server, unless it has a valid one; `start` does so too. True: it is another."""
         paths = self.paths(server.service_id)
         certificate, now = paths.tls / "server.crt", datetime.now(UTC)
-        if not self._installation(server).has_tls:
+        if not self.installation_of(server).has_tls:
             return False
         key = paths.tls / "server.key"
         found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
@@ -345,7 +346,7 @@ class Instances:
             )
 
     def _answer(self, server: Server) -> probe.Answer:
-        tls = self._installation(server).has_tls
+        tls = self.installation_of(server).has_tls
         return probe.ask("localhost", server.listen_port, ADMIN_ROLE, DATABASE, tls=tls)
 
 

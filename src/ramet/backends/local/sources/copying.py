@@ -140,13 +140,13 @@ class Import:
         check(ended, "LOAD_FAILED", "pg_restore could not load what was fetched from the source")
 
     def _run_restore(self, options: Sequence[str], heard: Callable[[str], None] = lambda _: None) -> Finished:
-        program = self.instances.installations.of(self.server.pg_major).program("pg_restore")
+        program = self.instances.installation_of(self.server).program("pg_restore")
         command = [program, "--dbname", DATABASE, "--no-password", *_OF_A_SERVICE, *options]
         variables = {"PGHOST": str(self.paths.sockets), "PGPORT": str(self.server.listen_port), "PGUSER": ADMIN_ROLE}
         return self.workplace.run([*command, str(self.directory / _DUMP)], {**variables, **_LOCAL}, heard)
 
     def _dump_command(self) -> list[str]:
-        program = self.instances.installations.of(self.server.pg_major).program("pg_dump")
+        program = self.instances.installation_of(self.server).program("pg_dump")
         content = ("--schema-only", "--no-publications") if self.schema_only else ("-b",)
         return [
             program, "--format=directory", f"--jobs={job_count()}", "--compress=1", "--encoding=UTF8", "--verbose",
@@ -167,7 +167,7 @@ class Import:
         }
 
     def _listing(self) -> str:
-        program = self.instances.installations.of(self.server.pg_major).program("pg_restore")
+        program = self.instances.installation_of(self.server).program("pg_restore")
         file = self.directory / "contents"
         ended = self.workplace.run([program, "--list", "--file", str(file), str(self.directory / _DUMP)], {})
         check(ended, "LOAD_FAILED", "pg_restore cannot read what was fetched from the source")

@@ -119,7 +119,7 @@ def make_roles(connection: Connection, facts: SourceFacts, *, owners: bool) -> l
 
 def make_extensions(instances: Instances, server: Server, facts: SourceFacts) -> None:
     """Make the extensions of a source: as the admin what it may make itself, the rest as the platform."""
-    paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
+    paths, installation = instances.paths(server.service_id), instances.installation_of(server)
     command = "CREATE EXTENSION IF NOT EXISTS {} SCHEMA {}"
     for extension in facts.extensions:
         if is_trusted(installation, extension.name):
