@@ -84,6 +84,18 @@ class Authority:
             and certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
         )
 
+    def renew(self, certificate: Path, key: Path, common_name: str, hosts: Sequence[str]) -> bool:
+        """Issue a certificate for these hosts unless that in the files serves them; tell whether it was issued."""
+        now = datetime.now(UTC)
+        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
+        if self.still_serves(found, found_key, hosts, now):
+            return False
+        issued = self.issue(common_name, hosts, now)
+        # Not flushed: after a power failure an invalid certificate is replaced.
+        files.write(key, issued.key)
+        files.write(certificate, issued.certificate)
+        return True
+
 
 def open_authority(secrets: Path, now: datetime | None = None) -> Authority:
     """Return the authority in a private directory; the first call creates it. Safe for concurrent processes."""
@@ -132,13 +144,9 @@ def _put_aside(secrets: Path) -> None:
 
 def issue_for_http(authority: Authority, directory: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
     """Return the files of a certificate for these hosts and of its key; they are made again where they do not serve."""
-    certificate, key, now = directory / "http.crt", directory / "http.key", datetime.now(UTC)
+    certificate, key = directory / "http.crt", directory / "http.key"
     with files.locked(directory / "ca.lock"):
-        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
-        if not authority.still_serves(found, found_key, hosts, now):
-            issued = authority.issue("Ramet", hosts, now)
-            files.write(key, issued.key)
-            files.write(certificate, issued.certificate)
+        authority.renew(certificate, key, "Ramet", hosts)
     return certificate, key
 
 

@@ -8,7 +8,6 @@ import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -289,20 +288,10 @@ class Instances:
 
     def ensure_certificate(self, server: Server) -> bool:
         """Issue a certificate for the server, unless it has a valid one; `start` does so too. True: it is another."""
-        paths = self.paths(server.service_id)
-        certificate, now = paths.tls / "server.crt", datetime.now(UTC)
         if not self.installation_of(server).has_tls:
             return False
-        key = paths.tls / "server.key"
-        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
-        hosts = [server.host, *server.earlier_hosts]
-        if self.authority.still_serves(found, found_key, hosts, now):
-            return False
-        issued = self.authority.issue(server.service_id, hosts, now)
-        # Not flushed: after a power failure an invalid certificate is replaced.
-        files.write(key, issued.key)
-        files.write(certificate, issued.certificate)
-        return True
+        tls, hosts = self.paths(server.service_id).tls, [server.host, *server.earlier_hosts]
+        return self.authority.renew(tls / "server.crt", tls / "server.key", server.service_id, hosts)
 
     def keep_certificate(self, server: Server) -> None:
         """Replace the certificate of a running server before it ends, and let the server load it. May run again."""
