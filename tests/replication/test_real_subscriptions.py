@@ -17,10 +17,11 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions import publisher
 from ramet.backends.local.subscriptions.publisher import Publisher
-from ramet.backends.local.subscriptions.subscriptions import directory_of, name_of
+from ramet.backends.local.subscriptions.subscriptions import directory_of
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.service_type import ServiceType
+from ramet.model.upstream import own_slot
 from tests.backends.local.forks import make_backend, paths_of, recover, run
 from tests.backends.local.hosts import connect, new_server
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
@@ -238,7 +239,7 @@ def test_nothing_arrives_while_the_storage_is_nearly_full(follower: Follower) ->
 
 
 def test_tenants_see_no_password_and_own_nothing_of_it(follower: Follower) -> None:
-    paths, name = paths_of(follower.backend, follower.server), name_of(follower.server.service_id)
+    paths, name = paths_of(follower.backend, follower.server), own_slot(follower.server.service_id)
     hidden = "SELECT subconninfo FROM pg_subscription"
     with follower.session() as inside:
         for statement in (f"DROP SUBSCRIPTION {name}", f"ALTER SUBSCRIPTION {name} DISABLE", hidden):
@@ -273,7 +274,7 @@ def test_triggers_of_tenants_run_as_the_owner_of_the_table_and_not_as_the_platfo
 
 
 def test_forks_drop_the_subscription_and_the_follower_keeps_it(follower: Follower) -> None:
-    backend, password, name = follower.backend, new_password(), name_of(follower.server.service_id)
+    backend, password, name = follower.backend, new_password(), own_slot(follower.server.service_id)
     forks = [
         _secured_fork(follower, password, neutralize=neutralize, own_subscription=name) for neutralize in (True, False)
     ]
@@ -344,7 +345,7 @@ def test_a_promotion_awaits_commits_that_the_source_has_not_flushed_yet(source: 
 
 
 def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:
-    name = name_of(follower.server.service_id)
+    name = own_slot(follower.server.service_id)
     follower.backend.servers.stop(follower.server)
     with follower.source.connect() as outside:
         eventually(lambda: outside.execute(_SLOTS).fetchall() == [(name, False)])
@@ -380,7 +381,7 @@ def test_a_slot_of_a_source_that_knows_no_state_of_its_wal_is_not_lost(follower:
             "CREATE TEMPORARY VIEW pg_replication_slots AS"
             " SELECT slot_name, confirmed_flush_lsn FROM pg_catalog.pg_replication_slots"
         )
-        lag_bytes, status = Publisher(outside, name_of(follower.server.service_id)).lag()
+        lag_bytes, status = Publisher(outside, own_slot(follower.server.service_id)).lag()
     assert lag_bytes is not None
     assert status == "reserved"
 
@@ -395,7 +396,7 @@ def test_what_was_not_replicated_is_named_also_without_the_subscription(follower
 
 
 def test_a_service_that_was_recovered_elsewhere_has_no_subscription_and_says_what_to_do(follower: Follower) -> None:
-    backend, server, name = follower.backend, follower.server, name_of(follower.server.service_id)
+    backend, server, name = follower.backend, follower.server, own_slot(follower.server.service_id)
     shutil.rmtree(directory_of(paths_of(backend, server)))  # as on another host
     for _ in range(2):
         backend.subscriptions.detach(server)

@@ -140,7 +140,7 @@ class LocalHost:
                     f"{len(waiting)} servers take longer than {_STOP_SECONDS:g} s to stop",
                     ", ".join(paths.service_id for paths in waiting),
                 )
-        self.endpoints.end()
+        self.endpoints.control.end()
         for paths in found:
             secured_copy.end_all(paths)
             self.instances.limits.remove(paths.service_id)

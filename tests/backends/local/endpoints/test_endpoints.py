@@ -120,7 +120,7 @@ def test_who_waits_in_vain_is_told_why(backend: LocalBackend, server: Server, ss
 
 def test_the_process_of_the_endpoints_may_be_killed(backend: LocalBackend, server: Server) -> None:
     eventually(lambda: backend.endpoints.fall_asleep(server))
-    backend.endpoints.end()
+    backend.endpoints.control.end()
     with pytest.raises(psycopg.OperationalError):
         ask(server)
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_the_process_of_the_endpoints_may_be_killed(backend: LocalBackend, serve
         answer = pool.submit(ask, server)
         wake(backend, server)
         assert answer.result(BOUND_SECONDS) == (42,)
-    backend.endpoints.end()
+    backend.endpoints.control.end()
     backend.endpoints.keep([server], [])
     assert ask(server) == (42,)
 

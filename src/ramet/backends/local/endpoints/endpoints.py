@@ -83,10 +83,6 @@ class LocalEndpoints:
         found: list[str] = self.control.ask("waiting", answer_seconds, seconds=timeout_seconds)["services"]
         return found
 
-    def end(self) -> None:
-        """End the process, and with it every endpoint of the data root."""
-        self.control.end()
-
     def _route(self, server: Server) -> dict[str, Any]:
         tls = self.instances.paths(server.service_id).tls
         has_tls = self.instances.config.features(server).has_tls

@@ -34,7 +34,8 @@ def check_archive(paths: ServicePaths, bucket: Bucket, name: str, budget_bytes: 
     It is in the archive under `name`. At least one object is read. Raises Unavailable when the archive does not answer.
     """
     progress = read_progress(paths, CheckProgress)
-    checks = {check.key: check for check in _checks(paths, bucket, name)}
+    found = (*_base_checks(BaseBackups(bucket, name)), *_wal_checks(paths, WalArchive(bucket, name)))
+    checks = {check.key: check for check in found}
     faults = {key: fault for key, fault in progress.faults.items() if key in checks}
     ordered = sorted(checks)
     read_bytes, after = 0, progress.after
@@ -67,11 +68,6 @@ def concerns(progress: CheckProgress, name: str, newest: Base) -> bool:
     return any(key.startswith(prefix) for key in progress.faults) or any(
         segment is not None and segment >= newest.begin_segment for segment in wal
     )
-
-
-def _checks(paths: ServicePaths, bucket: Bucket, name: str) -> Iterator[_Check]:
-    yield from _base_checks(BaseBackups(bucket, name))
-    yield from _wal_checks(paths, WalArchive(bucket, name))
 
 
 def _base_checks(backups: BaseBackups) -> Iterator[_Check]:

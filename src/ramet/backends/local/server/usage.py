@@ -9,7 +9,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import Connection, row
+from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.errors import Unavailable
 from ramet.model.metrics import key_of
@@ -53,7 +53,8 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
         return None
     try:
         with connections.connect(paths, timeout_seconds=_TIMEOUT_SECONDS, statement_timeout="2s") as connection:
-            found = measure_by_sql(connection)
+            lag = connection.execute(REPLAY_LAG).fetchone()
+            found = values_of(row(connection, SESSIONS), row(connection, TOTALS), None if lag is None else lag[0])
     except Unavailable:
         return None
     pids = [pid, *(child for child, _title in children_of(pid))]
@@ -63,12 +64,6 @@ def measure(paths: ServicePaths) -> dict[str, float] | None:
         key_of("ramet_memory_bytes"): sum(map(_memory_bytes, pids)),
         key_of("ramet_storage_bytes"): _storage_bytes(paths),
     }
-
-
-def measure_by_sql(connection: Connection) -> dict[str, float]:
-    """Return what a server says of itself."""
-    lag = connection.execute(REPLAY_LAG).fetchone()
-    return values_of(row(connection, SESSIONS), row(connection, TOTALS), None if lag is None else lag[0])
 
 
 def values_of(sessions: Sequence[float], totals: Sequence[float], lag: float | None) -> dict[str, float]:

@@ -70,7 +70,7 @@ class LocalSubscriptions:
         self._keep(paths, KeptSource(source, sealed))
         try:
             with open_session(source, self.vault.unseal(sealed)) as connection:
-                Publisher(connection, name_of(server.service_id)).publish()
+                Publisher(connection, own_slot(server.service_id)).publish()
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
             return f"Transactions that began before have to end in the source {source}: {words_of(error)}"
         except psycopg.OperationalError as error:
@@ -85,12 +85,12 @@ class LocalSubscriptions:
         kept = self._kept(paths)
         conninfo = connection_of(kept.source, directory_of(paths), server.service_id, kept.source.database)
         try:
-            subscriber.create(paths, name_of(server.service_id), conninfo)
+            subscriber.create(paths, own_slot(server.service_id), conninfo)
         except psycopg.Error as error:
             raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", words_of(error)) from error
 
     def observe(self, server: Server) -> SubscriptionState:
-        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
+        paths, name = self.instances.paths(server.service_id), own_slot(server.service_id)
         with connections.connect(paths, DATABASE) as connection:
             found, (tables, copied) = subscriber.state(connection, name), subscriber.copied(connection, name)
             known = subscriber.tables_of(connection, name)
@@ -135,7 +135,7 @@ class LocalSubscriptions:
         return Progress(msgspec.json.decode(ended.read_bytes(), type=dict[str, Any]))
 
     def _finish(self, paths: ServicePaths, promotion_id: str, timeout_seconds: float) -> Progress:
-        kept, name = self._kept(paths), name_of(paths.service_id)
+        kept, name = self._kept(paths), own_slot(paths.service_id)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
                 publisher = Publisher(source, name)
@@ -151,7 +151,7 @@ class LocalSubscriptions:
         return Progress({"end_lsn": end, "sequences": count, "not_replicated": missing})
 
     def detach(self, server: Server) -> None:
-        paths, name = self.instances.paths(server.service_id), name_of(server.service_id)
+        paths, name = self.instances.paths(server.service_id), own_slot(server.service_id)
         with connections.connect(paths) as connection:
             if subscriber.state(connection, name) is None:
                 return
@@ -164,7 +164,7 @@ class LocalSubscriptions:
         if not (directory / _SOURCE).exists():
             shutil.rmtree(directory, ignore_errors=not directory.exists())
             return None
-        kept, name = self._kept(paths), name_of(service_id)
+        kept, name = self._kept(paths), own_slot(service_id)
         with contextlib.suppress(psycopg.Error, Unavailable), connections.connect(paths, DATABASE) as connection:
             subscriber.drop(connection, name)
         try:
@@ -271,11 +271,6 @@ class LocalSubscriptions:
                 f"A service with PostgreSQL {server.pg_major} cannot follow a source by a subscription",
                 f"Install PostgreSQL {subscriber.OLDEST_MAJOR} or later on this host.",
             )
-
-
-def name_of(service_id: str) -> str:
-    """Return the name of the subscription of a service, and of its publication and slot in the source."""
-    return own_slot(service_id)
 
 
 def directory_of(paths: ServicePaths) -> Path:
