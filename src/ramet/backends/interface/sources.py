@@ -46,7 +46,6 @@ class SourceRole:
     """A role that a database depends on. `settings` are of the form name=value; `member_of` are names of roles."""
 
     name: str
-    can_login: bool = False
     is_superuser: bool = False
     creates_roles: bool = False
     creates_databases: bool = False

@@ -4,12 +4,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ramet.backends.interface.admission import Admission
 from ramet.backends.local.host.kernel_limits import Amount, Kernel
 from ramet.model.capacity import Bound, Capacity
 
 RESERVE_SETTING = "RAMET_MEMORY_RESERVE_PERCENT"
-COMMIT_SETTING = "RAMET_MEMORY_COMMIT_PERCENT"
 USUAL_RESERVE_PERCENT = 5
 USUAL_COMMIT_PERCENT = 150
 _MIB = 1024**2
@@ -23,7 +21,7 @@ _KEPT_PERCENT = 5
 
 
 @dataclass(frozen=True)
-class LocalAdmission(Admission):
+class LocalAdmission:
     """What is available now, but a reserve; obeys ramet.backends.interface.admission.Admission.
 
     `uid` is the user that the servers run as.

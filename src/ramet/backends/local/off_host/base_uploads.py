@@ -111,7 +111,6 @@ class BaseUpload:
 
     def _remove(self) -> None:
         self.driver.remove_tree(self._directory)
-        shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def _directory(self) -> Path:

@@ -31,7 +31,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 FROM pg_database WHERE datname = current_database()
 """
 _ROLES = """
-SELECT r.oid, rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolinherit, rolreplication, rolbypassrls,
+SELECT r.oid, rolname, rolsuper, rolcreaterole, rolcreatedb, rolinherit, rolreplication, rolbypassrls,
     rolconnlimit, rolconfig, ARRAY(SELECT roleid FROM pg_auth_members m WHERE m.member = r.oid)
 FROM pg_roles r
 """
@@ -180,10 +180,9 @@ def _roles(connection: Connection, major: int) -> tuple[SourceRole, ...]:
 
 
 def _role(row: Sequence[Any], found: dict[int, tuple[Any, ...]], options: tuple[MembershipOptions, ...]) -> SourceRole:
-    _, name, login, superuser, creates_roles, creates_databases, inherits, replicates, bypasses, limit, config, of = row
+    _, name, superuser, creates_roles, creates_databases, inherits, replicates, bypasses, limit, config, of = row
     return SourceRole(
         name=name,
-        can_login=login,
         is_superuser=superuser,
         creates_roles=creates_roles,
         creates_databases=creates_databases,
