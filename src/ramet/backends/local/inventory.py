@@ -1,9 +1,10 @@
 """What this host holds for the services of a data root: directories, processes, groups, sockets, mounts."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from ramet.backends.interface.inventory import HostResource, Kind
 from ramet.backends.local.backend import LocalBackend
@@ -72,7 +73,7 @@ class LocalInventory:
 
     def _processes(self) -> Iterator[HostResource]:
         services = self.backend.instances.layout.services
-        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208 - names, many of them
+        for pid in psutil.pids():
             directory = _works_in(pid)
             if directory is not None and directory != services and directory.is_relative_to(services):
                 service_id = directory.relative_to(services).parts[0]

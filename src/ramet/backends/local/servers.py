@@ -22,7 +22,6 @@ from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots
-from ramet.backends.local.restore.capture import check_boot
 from ramet.backends.local.server import read_only_storage, sessions
 from ramet.backends.local.server.access import admits_clients
 from ramet.backends.local.server.configuration import Phase, boot_to_stop, first_boot, has_workers
@@ -94,7 +93,7 @@ class LocalServers:
         if not first:
             self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
             return
-        check_boot(paths)
+        capture.check_boot(paths)
         self.instances.start(server, Phase.OPEN if self._starts_open(server) else Phase.CLOSED, first_boot())
         written_back = paths.data if capture.is_prepared(paths) else None
         flush_tree(paths.root, written_back, secured_copy.changed_files(paths))

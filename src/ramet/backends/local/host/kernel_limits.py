@@ -11,9 +11,6 @@ import psutil
 
 from ramet.machine.processes import recorded_in
 
-_PROC = Path("/proc")
-_CGROUPS = Path("/sys/fs/cgroup")
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where PostgreSQL has its dynamic shared memory
 # Larger values are how cgroups version 1 says that there is no limit.
 _ENDLESS = 2**62
 
@@ -39,9 +36,9 @@ class Kernel:
     `worker` records the process that starts the servers, which its limits hold for, if that is not this one.
     """
 
-    proc: Path = _PROC
-    cgroups: Path = _CGROUPS
-    shared_memory: Path = _SHARED_MEMORY
+    proc: Path = Path("/proc")
+    cgroups: Path = Path("/sys/fs/cgroup")
+    shared_memory: Path = Path("/dev/shm")  # noqa: S108 - where PostgreSQL has its dynamic shared memory
     worker: Path | None = None
 
     def memory(self) -> Amount:

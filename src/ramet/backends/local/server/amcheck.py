@@ -13,6 +13,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.prepared_transactions import roll_back_here
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
 from ramet.errors import Unavailable
@@ -21,7 +22,6 @@ _SHOWN_FAULTS = 20
 _DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the system
 _log = logging.getLogger(__name__)
 
-_DATABASES = "SELECT datname FROM pg_database WHERE datallowconn AND datconnlimit <> -2 ORDER BY 1"
 # What pg_amcheck checks: tables with their TOAST, and B-tree indexes, without temporary tables.
 _RELATIONS = """
 SELECT c.oid, c.relname, c.relkind = 'i', coalesce(indrelid, 0),
@@ -48,7 +48,7 @@ def read_all(paths: ServicePaths, allowance: Allowance) -> str:
     """Check every table and index of all databases; return the corruption found, or an empty text."""
     try:
         with connections.connect(paths) as connection:
-            names = [str(row[0]) for row in connection.execute(_DATABASES)]
+            names = [each.name for each in connections.databases(connection, with_templates=True) if each.is_open]
     except Unavailable as error:
         return error.message
     return "\n".join(fault for name in names for fault in _database(paths, name, allowance))
@@ -73,10 +73,8 @@ def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[
 
 def _roll_back_prepared(connection: Connection) -> None:
     """Roll back the prepared transactions of a database: their locks would prevent reading tables."""
-    for (name,) in connection.execute(
-        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
-    ).fetchall():
-        connections.run(connection, "ROLLBACK PREPARED {name}", name=name)
+    found = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall()
+    roll_back_here(connection, (name for (name,) in found))
 
 
 def _renew_extension(connection: Connection) -> None:

@@ -37,11 +37,10 @@ def with_own(
 
 def without_module(text: str) -> str:
     """Return a configuration without the module for read-only sessions."""
-    lines = (_without_module(line) for line in text.splitlines(keepends=True))
-    return "".join(line for line in lines if line is not None)
+    return "".join(map(_without_module, text.splitlines(keepends=True)))
 
 
-def _without_module(line: str) -> str | None:
+def _without_module(line: str) -> str:
     if not line.startswith(f"{_PRELOAD} = "):
         return line
-    return f"{_PRELOAD} = '{_AUTO_EXPLAIN}'\n" if _AUTO_EXPLAIN in line.split('"')[0] else None
+    return f"{_PRELOAD} = '{_AUTO_EXPLAIN}'\n" if _AUTO_EXPLAIN in line.split('"')[0] else ""

@@ -37,7 +37,7 @@ _OURS = {
     # A database can be opened even if the library of its TimescaleDB version is not installed any more.
     "timescaledb.disable_load": "on",
 }
-_OURS_SINCE = {17: {"event_triggers": "off"}}
+_EVENT_TRIGGERS_SINCE = 17  # can be switched off
 # Tenants choose how much ANALYZE reads. Settings with NO_RESET_ALL belong to a single transaction.
 _COMPILED_IN = """
 SELECT name, boot_val FROM pg_settings WHERE context = 'user' AND boot_val IS NOT NULL AND name NOT LIKE '%.%'
@@ -47,8 +47,7 @@ AND name <> 'default_statistics_target' AND NOT 'NO_RESET_ALL' = ANY(pg_settings
 
 def ours(major: int) -> dict[str, str]:
     """Return the settings of this module: they suffice in the database postgres, which no tenant can change."""
-    newer = (settings for since, settings in _OURS_SINCE.items() if major >= since)
-    return {name: value for settings in (_OURS, *newer) for name, value in settings.items()}
+    return _OURS | ({"event_triggers": "off"} if major >= _EVENT_TRIGGERS_SINCE else {})
 
 
 def compiled_in(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
