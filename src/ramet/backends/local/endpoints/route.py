@@ -34,7 +34,7 @@ class Route:
     """An endpoint. While it `is_asleep` its clients wait; otherwise they are passed to the server at `server_port`.
 
     `certificate` and its key are for saying why a client that wants TLS is refused; None: there is no TLS, as where
-    they cannot be read.
+    they cannot be read. `announce` lets Ramet know that a client waits for the server.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Route:
         self.is_asleep = False
         self.listeners: list[asyncio.Server] = []
         self.clients: set[Client] = set()
-        self._announce = announce
+        self.announce = announce
         self._reported_at = 0.0
 
     def accept(self) -> Client:
@@ -80,10 +80,6 @@ class Route:
         for listener in self.listeners:
             listener.close()
         self.refuse("the service was paused or deleted", "")
-
-    def announce(self) -> None:
-        """Let Ramet know that a client waits for the server."""
-        self._announce()
 
     def is_wanted(self) -> bool:
         """Tell whether Ramet is to start the server: once in two seconds at most."""

@@ -67,10 +67,8 @@ class Daemon:
         """Terminate the program; True when no process works in its directory any more. May run again."""
         if not self.home.is_dir():
             return True
-        if self.running() is not None:
-            self._signal(signal.SIGTERM, timeout_seconds)
-        if self.running() is not None:
-            self._signal(signal.SIGKILL, timeout_seconds)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self._signal(number, timeout_seconds)
         return self.running() is None
 
     def last_lines(self, log: str) -> str:

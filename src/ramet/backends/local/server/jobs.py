@@ -1,4 +1,4 @@
-"""Background jobs on running servers: ANALYZE, and checking all data for corruption.
+"""Background jobs on servers and their data: ANALYZE, checking for corruption, imports, copies, uploads, upgrades.
 
 The process that starts a job runs it in a thread; all processes of the host can get its result. After a restart of that
 process the job is started again, which is harmless. The number of jobs that run at once on the host is limited.

@@ -1,7 +1,7 @@
 """Read what an import depends on in a source, by SQL that PostgreSQL 10 and later understand."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ramet.backends.interface.sources import (
     Locale,
@@ -99,13 +99,6 @@ WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_databas
 """
 
 
-class _Relations(NamedTuple):
-    tables: int
-    unreadable: tuple[str, ...]
-    row_secured: tuple[str, ...]
-    owned_by_bootstrap: int
-
-
 def read_facts(connection: Connection) -> SourceFacts:
     """Return what an import depends on. Raises Invalid for a server that is too old."""
     version, major, size, encoding, collate, ctype, bootstrap = rows(connection, _BASIC)[0]
@@ -115,9 +108,10 @@ def read_facts(connection: Connection) -> SourceFacts:
             f"The source is PostgreSQL {version}, and an import needs {OLDEST_MAJOR} or later",
             "Upgrade the source first.",
         )
-    relations = _relations(connection)
+    relations = rows(connection, _TABLES)
     large_objects, foreign = rows(connection, _FOREIGN_LARGE_OBJECTS)[0]
-    unreadable = relations.unreadable + ((f"{foreign} large objects",) if foreign else ())
+    unreadable = [name for name, _, is_readable, *_ in relations if not is_readable]
+    unreadable += [f"{foreign} large objects"] if foreign else []
     settings = rows(connection, _SETTINGS)
     names = {field: tuple(name for (name,) in rows(connection, query)) for field, query in _NAMES.items()}
     return SourceFacts(
@@ -125,29 +119,19 @@ def read_facts(connection: Connection) -> SourceFacts:
         major=major,
         locale=_locale(connection, major, encoding, collate, ctype),
         size_bytes=size,
-        table_count=relations.tables,
+        table_count=sum(1 for _, is_table, *_ in relations if is_table),
         large_object_count=large_objects,
         bootstrap_role=bootstrap,
-        bootstrap_owns=relations.owned_by_bootstrap,
+        bootstrap_owns=sum(1 for *_, is_bootstrap in relations if is_bootstrap),
         roles=_roles(connection, major),
         extensions=_extensions(connection),
         publications=_publications(connection, major),
         for_superusers=tuple((kind, name) for kind, name in rows(connection, _FOR_SUPERUSERS)),
-        unreadable=unreadable[:_MOST_NAMES],
-        row_secured=relations.row_secured[:_MOST_NAMES],
+        unreadable=tuple(unreadable[:_MOST_NAMES]),
+        row_secured=tuple(name for name, _, _, is_secured, _ in relations if is_secured)[:_MOST_NAMES],
         settings=tuple(setting for role, setting in settings if role is None),
         role_settings=tuple((role, setting) for role, setting in settings if role is not None),
         **names,
-    )
-
-
-def _relations(connection: Connection) -> _Relations:
-    found = rows(connection, _TABLES)
-    return _Relations(
-        sum(1 for _, is_table, *_ in found if is_table),
-        tuple(name for name, _, is_readable, *_ in found if not is_readable),
-        tuple(name for name, _, _, is_secured, _ in found if is_secured),
-        sum(1 for *_, is_bootstrap in found if is_bootstrap),
     )
 
 

@@ -1,4 +1,4 @@
-"""Running pg_dump and pg_restore: as the servers' user, without a password in sight, with their words as they come."""
+"""Running PostgreSQL's tools: as the servers' user, without a password in sight, with their words as they come."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Workplace:
-    """The directory of one import, in which its programs work, and the user that they run as."""
+    """The directory of one import or copy, in which its programs work, and the user that they run as."""
 
     directory: Path
     account: Account

@@ -179,10 +179,8 @@ def _take_from_superusers(paths: ServicePaths) -> None:
             note(_ENDED, locking)
             prepared_transactions.roll_back_here(connection, locking)
             with connection.transaction():
-                taken = former_superusers.take(connection)
-                note("event_triggers_disabled", taken.event_triggers)
-                note("objects_kept", taken.objects)
-                note("functions_revoked", taken.functions)
+                for title, names in former_superusers.take(connection).items():
+                    note(title, names)
 
     for database in known:
         if database.name != "template0" and not database.is_invalid:

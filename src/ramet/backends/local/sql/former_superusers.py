@@ -4,8 +4,6 @@ The admin becomes a member of the roles of these superusers. The platform fires 
 and views of extensions, as superuser: whoever owns these could replace them.
 """
 
-from dataclasses import dataclass
-
 from ramet.backends.local.sql import raw_names
 from ramet.backends.local.sql.connections import Connection
 
@@ -75,21 +73,11 @@ SELECT parname FROM revoked ORDER BY 1
 """
 
 
-@dataclass(frozen=True)
-class Taken:
-    """What one database has lost, as a report names it, without the members of its extensions.
-
-    The schema of PostgreSQL's functions is among the `functions`.
-    """
-
-    event_triggers: list[str]
-    objects: list[str]
-    functions: list[str]
-
-
-def take(connection: Connection) -> Taken:
+def take(connection: Connection) -> dict[str, list[str]]:
     """Give the platform what works with a superuser's rights in the database of a connection. May run again.
 
+    Return what the database has lost, by the names of a report, without the members of its extensions. The schema of
+    PostgreSQL's functions is among those revoked.
     The superusers of the source must still be superusers, and the connection that of the first one.
     """
     with connection.transaction():
@@ -102,7 +90,11 @@ def take(connection: Connection) -> Taken:
             connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
             objects += [] if is_member else [raw_names.shown(named)]
         functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, _RESET_CATALOG)
-    return Taken(sorted(triggers), sorted(objects), functions)
+    return {
+        "event_triggers_disabled": sorted(triggers),
+        "objects_kept": sorted(objects),
+        "functions_revoked": functions,
+    }
 
 
 def revoke_parameters(connection: Connection) -> list[str]:

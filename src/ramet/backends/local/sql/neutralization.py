@@ -30,14 +30,6 @@ class _JobTable:
     user_jobs: str = "true"
 
 
-@dataclass(frozen=True)
-class _Neutralized:
-    """What was neutralized in one database."""
-
-    user_mappings: int
-    jobs: list[str]
-
-
 # In the collation C, because a setting may be in the encoding of the database in which it was set.
 _IS_TELEMETRY = """starts_with(lower(setting COLLATE "C"), 'timescaledb.telemetry')"""
 _WITHOUT_TELEMETRY = f"""
@@ -96,8 +88,8 @@ def neutralize(paths: ServicePaths, connection: Connection, found: Inspection) -
     """
     neutralized = in_each(paths, connection, [each.name for each in found.to_enter], _neutralize_one)
     return {
-        "user_mappings": sum(one.user_mappings for one in neutralized.values()),
-        "jobs": [shown(f"{name}: {job}") for name, one in neutralized.items() for job in one.jobs],
+        "user_mappings": sum(count for count, _ in neutralized.values()),
+        "jobs": [shown(f"{name}: {job}") for name, (_, jobs) in neutralized.items() for job in jobs],
     }
 
 
@@ -108,8 +100,8 @@ def disable_telemetry(connection: Connection) -> bool:
     return changed.rowcount > 0
 
 
-def _neutralize_one(connection: Connection) -> _Neutralized:
-    return _Neutralized(_clear_user_mappings(connection), _deactivate_jobs(connection))
+def _neutralize_one(connection: Connection) -> tuple[int, list[str]]:
+    return _clear_user_mappings(connection), _deactivate_jobs(connection)
 
 
 def end_prepared(paths: ServicePaths, connection: Connection, found: Inspection, *, every: bool) -> dict[str, Any]:
