@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from ramet.control.lookup import find_service
+from ramet.control.lookup import find_service, read_service
 from ramet.control.plane import Plane
 from ramet.errors import Invalid
 from ramet.model.archive import SETTING, archive_warning, is_archived, lag_seconds
@@ -36,8 +36,7 @@ class ArchiveView:
 
 def get_archive(plane: Plane, project_id: str, service_id: str) -> ArchiveView:
     """Return how far the off-host archive of a service is."""
-    with plane.store.read() as tx:
-        return _view(plane, find_service(plane, tx, project_id, service_id))
+    return _view(plane, read_service(plane, project_id, service_id))
 
 
 def set_archive(plane: Plane, project_id: str, service_id: str, enabled: bool | None) -> ArchiveView:

@@ -1,6 +1,6 @@
 """The verb over the standbys of a service that take over when its primary fails."""
 
-from ramet.control.lookup import check_independent, claim, find_service, wrong_state
+from ramet.control.lookup import check_independent, claim, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.sleep import check_stays_awake
 from ramet.errors import Invalid
@@ -22,8 +22,7 @@ def set_ha(
     A paused service has them when it is resumed. Nothing happens when it has them already. Raises Invalid where the
     backend has no high availability.
     """
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     wanted = requested_standbys(standbys_of(service.settings), count, synchronous)
     plane.backend.replicas.check_standbys(wanted)
     if wanted == standbys_of(service.settings):

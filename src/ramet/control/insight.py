@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ramet.backends.interface.insight import Session, Tables, TopStatement
-from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.lookup import check_writable, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -34,8 +34,7 @@ def list_tables(plane: Plane, project_id: str, service_id: str, database: str, l
 
 
 def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Service:
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     if status_of(service) is not Status.READY:
         raise wrong_state(service, verb, (Status.READY,))
     return service

@@ -39,6 +39,12 @@ def find_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: s
     return found
 
 
+def read_service(plane: Plane, project_id: str, service_id: str) -> Service:
+    """Return a service as `find_service` does, in a transaction of its own. Raises NotFound."""
+    with plane.store.read() as tx:
+        return find_service(plane, tx, project_id, service_id)
+
+
 def changeable_service(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, verb: str) -> Service:
     """Return a service, and lock its row, for a change that needs no operation. Raises NotFound, and WrongState."""
     service = find_service(plane, tx, project_id, service_id, lock=True)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ramet.backends.interface.parameters import InForce
-from ramet.control.lookup import CHANGEABLE, check_promoted, claim, find_service, wrong_state
+from ramet.control.lookup import CHANGEABLE, check_promoted, claim, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Unavailable
 from ramet.model.parameters import PARAMETERS, Parameter, Value, changed, parameters_of, with_parameters
@@ -28,8 +28,7 @@ class Setting:
 
 def list_settings(plane: Plane, project_id: str, service_id: str) -> list[Setting]:
     """Return the settings that a service can have of its own."""
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     own, found = parameters_of(service.settings), dict[str, InForce]()
     if status_of(service) is Status.READY:
         with suppress(Unavailable):
@@ -45,8 +44,7 @@ def update_settings(
     What only a start puts in force waits for the next one, or, with `restarts`, for one that follows at once. A paused
     service has them when it is resumed. Raises Invalid for what PostgreSQL would not accept.
     """
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     _check_changeable(service)
     wanted = changed(parameters_of(service.settings), changes)
     plane.backend.parameters.check(replace(server_of(service), parameters=tuple(sorted(wanted.items()))))

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.lookup import check_writable, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.ports import free_ports, reserve_ports
 from ramet.control.sleep import check_stays_awake
@@ -54,8 +54,7 @@ def pooler_ports(plane: Plane, owner: str) -> list[int]:
 
 def check_database(plane: Plane, project_id: str, service_id: str) -> None:
     """Check on the server itself that the pooled database exists; before the transaction, which others wait for."""
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     check_writable(service, "enablePooler")
     if status_of(service) is Status.READY:
         plane.backend.poolers.check_database(server_of(service))

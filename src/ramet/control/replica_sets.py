@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ramet.control.admission import capacity_of, check_admission, wanted_for_nodes, wanted_to_resize_set
-from ramet.control.lookup import check_writable, find_service, wrong_state
+from ramet.control.lookup import check_writable, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database, pooler_ports, submit_pooler, under_way
 from ramet.control.ports import endpoint_host, free_ports, reserve_ports
@@ -40,8 +40,7 @@ class ReplicaSetRequest:
 
 def list_sets(plane: Plane, project_id: str, service_id: str) -> list[ReplicaSet]:
     """Return the sets of a service, oldest first."""
-    with plane.store.read() as tx:
-        return list(find_service(plane, tx, project_id, service_id).replica_sets)
+    return list(read_service(plane, project_id, service_id).replica_sets)
 
 
 def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaSetRequest) -> ReplicaSet:
@@ -49,8 +48,7 @@ def create_set(plane: Plane, project_id: str, service_id: str, request: ReplicaS
     size = _parse_size(plane, request.cpu_millis, request.memory_gbs)
     if request.nodes > 1:
         plane.backend.poolers.check()
-    with plane.store.read() as tx:
-        primary = server_of(find_service(plane, tx, project_id, service_id))
+    primary = server_of(read_service(plane, project_id, service_id))
     plane.backend.replicas.check_room(primary)  # it may read a whole tree: no transaction waits for it
     free, capacity = free_ports(plane, NODES_LIMIT + 1), capacity_of(plane)
     with plane.change() as tx:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ramet.backends.interface.replication import ReplicationSlot, ReplicationSlots
 from ramet.control.admission import capacity_of, check_admission, wanted_to_start
-from ramet.control.lookup import check_not_restored, check_writable, claim, find_service, wrong_state
+from ramet.control.lookup import check_not_restored, check_writable, claim, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.procedures import ProcedureName
@@ -29,8 +29,7 @@ class ReplicationView:
 
 def get_replication(plane: Plane, project_id: str, service_id: str) -> ReplicationView:
     """Return the wal_level of a service and its replication slots. Raises Unavailable when its server is down."""
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     found = _slots_of(plane, service, reads_volume=False)
     return ReplicationView(wal_level_of(service.settings), found.limit_bytes, found.slots)
 
@@ -40,8 +39,7 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
 
     Nothing happens when it has that already. Raises WrongState while there are slots that `replica` cannot keep.
     """
-    with plane.store.read() as tx:
-        seen = find_service(plane, tx, project_id, service_id)
+    seen = read_service(plane, project_id, service_id)
     check_writable(seen, "setWalLevel")
     if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
         _check_slots(seen, _slots_of(plane, seen, reads_volume=True).slots)

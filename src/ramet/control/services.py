@@ -20,6 +20,7 @@ from ramet.control.lookup import (
     claim,
     find_service,
     no_service,
+    read_service,
     set_as_service,
     set_columns,
     visible_service,
@@ -125,8 +126,7 @@ def start_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
     """Accept the pause of a service; a restart of a server that was down is canceled first."""
-    with plane.store.read() as tx:
-        asleep = find_service(plane, tx, project_id, service_id).asleep
+    asleep = read_service(plane, project_id, service_id).asleep
     allowed = (Status.READY, Status.UNSTABLE, *([Status.PAUSED] if asleep else []))
     return _change(plane, project_id, service_id, ProcedureName.STOP, allowed)
 
@@ -303,8 +303,7 @@ def _change(
 
 
 def _serving(plane: Plane, project_id: str, service_id: str, verb: str) -> Service:
-    with plane.store.read() as tx:
-        service = find_service(plane, tx, project_id, service_id)
+    service = read_service(plane, project_id, service_id)
     check_writable(service, verb)
     if status_of(service) is not Status.READY:
         raise wrong_state(service, verb, (Status.READY,))
