@@ -34,7 +34,7 @@ from ramet.model.restore_point import Ancestor, Parent, RestorePoint, choose
 from ramet.model.service import Origin, Service, is_down, shown_status
 from ramet.model.size import parse_size
 from ramet.model.snapshot import Snapshot, SnapshotKind, base_for, lsn_number, newest, rollable
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.model.timestamps import rfc3339
 from ramet.model.wal_level import wal_level_of, with_wal_level
 from ramet.procedures.servers import server_of, source_of, submit_snapshot
@@ -209,9 +209,8 @@ def lock_parent(plane: Plane, tx: sa.Connection, parent: Service, *, from_delete
 
 def _check_parent(parent: Service) -> None:
     """Raise WrongState for a service that cannot be forked now; one that falls asleep can, before or after it has."""
-    allowed = (Status.READY, Status.PAUSED)
-    if parent.deleted_at is None and shown_status(parent) not in allowed and not is_down(parent):
-        raise wrong_state(parent, "fork", allowed)
+    if parent.deleted_at is None and shown_status(parent) not in READY_OR_PAUSED and not is_down(parent):
+        raise wrong_state(parent, "fork", READY_OR_PAUSED)
 
 
 def _check_promoted(parent: Service, request: ForkRequest) -> None:
@@ -290,7 +289,7 @@ def _is_behind(tx: sa.Connection, parent: Service, last: Snapshot | None, *, one
     The published interface says that NOW creates a snapshot. Taking one with each fork would double its cost, so it is
     taken when somebody asks for the last one.
     """
-    if shown_status(parent) not in (Status.READY, Status.PAUSED):
+    if shown_status(parent) not in READY_OR_PAUSED:
         return False
     held = (-1, -1) if last is None else (last.timeline, lsn_number(last.end_lsn))
     if any((timeline, lsn_number(lsn)) > held for timeline, lsn in services.ends_of_forks_of_now(tx, parent.id)):

@@ -7,11 +7,9 @@ from ramet.errors import Invalid
 from ramet.model.high_availability import NO_STANDBYS, Standbys, requested_standbys, standbys_of, with_standbys
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.procedures.state import StandbysState
 from ramet.store import services
-
-_CHANGEABLE = (Status.READY, Status.PAUSED)
 
 
 def set_ha(
@@ -29,8 +27,8 @@ def set_ha(
         return service
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if status_of(service) not in _CHANGEABLE or service.activity is not None:
-            raise wrong_state(service, "setHA", _CHANGEABLE)
+        if status_of(service) not in READY_OR_PAUSED or service.activity is not None:
+            raise wrong_state(service, "setHA", READY_OR_PAUSED)
         check_independent(service, "setHA")
         check_stays_awake(service, "high availability")
         before = standbys_of(service.settings)

@@ -15,11 +15,11 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.project import Project
 from ramet.model.replica_set import set_is_visible
 from ramet.model.service import Origin, Service, as_service, is_falling_asleep, is_standby, is_visible, status_of
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED, Status
 from ramet.procedures.spec import submit
 from ramet.store import operations, projects, replica_sets, services
 
-CHANGEABLE = (Status.READY, Status.PAUSED, Status.UNSTABLE)
+CHANGEABLE = (*READY_OR_PAUSED, Status.UNSTABLE)
 
 
 def find_project(tx: sa.Connection, project_id: str, *, lock: bool = False) -> Project:

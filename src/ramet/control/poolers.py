@@ -10,14 +10,13 @@ from ramet.errors import WrongState
 from ramet.machine.waiting import wait_until
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
-from ramet.model.status import OperationStatus, Status
+from ramet.model.status import READY_OR_PAUSED, OperationStatus, Status
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
 from ramet.procedures.state import PoolerState
 from ramet.store import operations, services
 from ramet.store.database import Store
 
-_ALLOWED = (Status.READY, Status.PAUSED)
 _PROCEDURES = (ProcedureName.POOLER, ProcedureName.REPLICA_POOLER)
 _LOOK_EVERY_SECONDS = 0.02
 
@@ -114,5 +113,5 @@ def submit_pooler(tx: sa.Connection, service_id: str, set_id: str | None = None,
 
 
 def _check_state(service: Service, verb: str) -> None:
-    if status_of(service) not in _ALLOWED:
-        raise wrong_state(service, verb, _ALLOWED)
+    if status_of(service) not in READY_OR_PAUSED:
+        raise wrong_state(service, verb, READY_OR_PAUSED)

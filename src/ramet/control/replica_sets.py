@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from ramet.control.admission import capacity_of, check_admission, wanted_for_nodes, wanted_to_resize_set
-from ramet.control.lookup import check_writable, find_service, read_service, wrong_state
+from ramet.control.lookup import CHANGEABLE, check_writable, find_service, read_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.control.poolers import check_database, pooler_ports, submit_pooler, under_way
 from ramet.control.ports import endpoint_host, free_ports, reserve_ports
@@ -19,7 +19,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
 from ramet.model.service import Service, is_being_deleted, status_of
 from ramet.model.size import Size, more_than, parse_size
-from ramet.model.status import ReplicaSetStatus, Status
+from ramet.model.status import READY_OR_PAUSED, ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable, stored_size
@@ -77,9 +77,9 @@ def delete_set(plane: Plane, project_id: str, service_id: str, set_id: str) -> N
             return
         after, activity = None, found.activity
         is_canceled = activity is not None and activity.procedure in SPECS[ProcedureName.DELETE_REPLICAS].interrupts
-        is_free = status_of(parent) in (Status.READY, Status.PAUSED, Status.UNSTABLE) and parent.activity is None
+        is_free = status_of(parent) in CHANGEABLE and parent.activity is None
         if is_being_deleted(parent) or not (is_free or is_canceled):
-            raise wrong_state(parent, "deleteReplicaSet", (Status.READY, Status.PAUSED))
+            raise wrong_state(parent, "deleteReplicaSet", READY_OR_PAUSED)
         if activity is not None and is_canceled:
             after = activity.operation_id
         else:

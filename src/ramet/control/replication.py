@@ -10,12 +10,10 @@ from ramet.control.plane import Plane
 from ramet.errors import WrongState
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED, Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import WalLevelState
-
-_CHANGEABLE = (Status.READY, Status.PAUSED)
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,13 @@ def set_wal_level(plane: Plane, project_id: str, service_id: str, wal_level: Wal
     """
     seen = read_service(plane, project_id, service_id)
     check_writable(seen, "setWalLevel")
-    if status_of(seen) in _CHANGEABLE and wal_level is WalLevel.REPLICA:
+    if status_of(seen) in READY_OR_PAUSED and wal_level is WalLevel.REPLICA:
         _check_slots(seen, _slots_of(plane, seen, reads_volume=True).slots)
     capacity = capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if status_of(service) not in _CHANGEABLE:
-            raise wrong_state(service, "setWalLevel", _CHANGEABLE)
+        if status_of(service) not in READY_OR_PAUSED:
+            raise wrong_state(service, "setWalLevel", READY_OR_PAUSED)
         before = wal_level_of(service.settings)
         if before is wal_level:
             return service

@@ -24,7 +24,7 @@ from ramet.model.restore_window import (
 )
 from ramet.model.service import Service, shown_status
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest, rollable
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.procedures.postponed import next_snapshot_at
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
@@ -111,9 +111,8 @@ def take_snapshot(plane: Plane, project_id: str, service_id: str, name: str | No
         check_name(name)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        allowed = (Status.READY, Status.PAUSED)
-        if shown_status(service) not in allowed:
-            raise wrong_state(service, "a snapshot", allowed)
+        if shown_status(service) not in READY_OR_PAUSED:
+            raise wrong_state(service, "a snapshot", READY_OR_PAUSED)
         snapshot_id = submit_snapshot(tx, service.id, SnapshotKind.MANUAL, name)
     return PendingSnapshot(snapshot_id, service.id, name)
 

@@ -15,13 +15,12 @@ from ramet.errors import Exhausted, Invalid, WrongState
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.sleep import check_sleep_after
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED, Status
 from ramet.procedures.servers import server_of
 from ramet.procedures.state import Interrupting, SetSleepState
 from ramet.store import replica_sets, services
 
 _log = logging.getLogger(__name__)
-_ALLOWED = (Status.READY, Status.PAUSED)
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ def set_sleep(plane: Plane, project_id: str, service_id: str, seconds: int | Non
     free, capacity = free_ports(plane, owner=service_id), capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        if status_of(service) not in _ALLOWED or service.activity is not None:
-            raise wrong_state(service, "setSleep", _ALLOWED)
+        if status_of(service) not in READY_OR_PAUSED or service.activity is not None:
+            raise wrong_state(service, "setSleep", READY_OR_PAUSED)
         check_not_restored(tx, service)
         changed = replace(service, sleep_after_seconds=seconds)
         if seconds is not None:

@@ -24,6 +24,7 @@ class Status(StrEnum):
     OPTIMIZING = "OPTIMIZING"
 
 
+READY_OR_PAUSED = (Status.READY, Status.PAUSED)
 PASSING = frozenset(
     (
         *(Status.QUEUED, Status.CONFIGURING, Status.RESUMING, Status.UPGRADING),

@@ -36,7 +36,7 @@ from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, is_standby, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import base_for, rollable
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.model.timestamps import rfc3339
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_archived
@@ -71,7 +71,7 @@ class Drill(Steps):
                 return Wait(_YIELD_SECONDS, "other work")
             known = snapshots.list_snapshots(tx, work.subject)
         service, bound = self.tools.service(work.subject), self.tools.backend.admission.capacity().tightest
-        if status_of(service) not in (Status.READY, Status.PAUSED):
+        if status_of(service) not in READY_OR_PAUSED:
             return Done()
         if bound is not None and not bound.room:
             return Wait(_ROOM_SECONDS, f"room on the host: {bound.used} of {bound.most} {bound.unit} are in use")

@@ -14,7 +14,7 @@ from ramet.backends.interface.values import MOST_SPARES
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.snapshot import worth_preparing
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.model.timestamps import time_left
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.postponed import time_until_preparation
@@ -76,4 +76,4 @@ class Prepare(Steps):
         """Tell whether the service has no operation, and the snapshot is still likely to be copied next."""
         with self.tools.store.read() as tx:
             is_likely = work.state.snapshot_id in worth_preparing(snapshots.list_snapshots(tx, work.subject))
-        return is_likely and service.activity is None and status_of(service) in (Status.READY, Status.PAUSED)
+        return is_likely and service.activity is None and status_of(service) in READY_OR_PAUSED

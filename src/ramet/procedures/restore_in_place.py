@@ -41,7 +41,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, is_down, status_of
 from ramet.model.size import Size
 from ramet.model.snapshot import Snapshot, SnapshotKind
-from ramet.model.status import Status
+from ramet.model.status import READY_OR_PAUSED
 from ramet.model.warm_forks import with_pool
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.operations.words import in_words
@@ -356,7 +356,7 @@ def _check(service: Service, state: RestoreState) -> bool:
         raise Failed("UPGRADED", f"Service {service.id} runs PostgreSQL {service.pg_major} by now", "Restore again.")
     if service.activity is not None:
         return True
-    return status_of(service) not in (Status.READY, Status.PAUSED) and not is_down(service)
+    return status_of(service) not in READY_OR_PAUSED and not is_down(service)
 
 
 def _move_logins(tx: sa.Connection, work: Work[RestoreState]) -> None:

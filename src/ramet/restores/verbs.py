@@ -27,7 +27,7 @@ from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.rights import Role
 from ramet.model.service import Service, is_down, status_of
-from ramet.model.status import OperationStatus, Status
+from ramet.model.status import READY_OR_PAUSED, OperationStatus
 from ramet.procedures.restore_in_place import RESET, REWIND, STATE_OF
 from ramet.procedures.spec import submit
 from ramet.procedures.state import RestoreState
@@ -260,9 +260,8 @@ def _check(tx: sa.Connection, service: Service, verb: str, confirm: str | None) 
 def _check_service(service: Service, verb: str) -> None:
     check_unprotected(service, verb)
     check_independent(service, verb)
-    allowed = (Status.READY, Status.PAUSED)
-    if service.activity is not None or (status_of(service) not in allowed and not is_down(service)):
-        raise wrong_state(service, verb, allowed)
+    if service.activity is not None or (status_of(service) not in READY_OR_PAUSED and not is_down(service)):
+        raise wrong_state(service, verb, READY_OR_PAUSED)
 
 
 def _check_source(service: Service, plan: ForkPlan) -> None:
