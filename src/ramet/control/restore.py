@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from ramet.control.lookup import find_service, wrong_state
 from ramet.control.plane import Plane
 from ramet.errors import Invalid, NotFound
-from ramet.ids import is_id
 from ramet.model.archive import ArchiveSpan, span_of
 from ramet.model.gaps import Gap
 from ramet.model.names import check_name
@@ -122,7 +121,7 @@ def delete_snapshot(plane: Plane, project_id: str, service_id: str, snapshot_id:
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         found = [one for one in snapshots.list_snapshots(tx, service.id) if one.id == snapshot_id]
-        if not is_id(snapshot_id) or not found:
+        if not found:
             raise NotFound("SNAPSHOT_NOT_FOUND", "no snapshot with that id exists", f"snapshot_id {snapshot_id[:64]!r}")
         if found[0].kind is not SnapshotKind.MANUAL:
             raise snapshot_in_use_error(found[0])

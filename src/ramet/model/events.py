@@ -89,10 +89,6 @@ class Webhook(Struct, frozen=True, kw_only=True):
     failing_since: datetime | None
     created_at: datetime
 
-    def wants(self, event_type: EventType) -> bool:
-        """Tell whether events of a type are delivered to it; a test is, whatever it wants."""
-        return not self.types or event_type in self.types
-
 
 class Delivery(Struct, frozen=True, kw_only=True):
     """An event on its way to a webhook. `next_at` is when it is tried (again); None when it is over."""

@@ -34,7 +34,6 @@ def move_logins(tx: sa.Connection, from_id: str, to_id: str) -> None:
     tx.execute(login.update().where(login.c.service_id == from_id).values(service_id=to_id))
 
 
-def delete_logins(tx: sa.Connection, service_id: str, roles: Sequence[str] | None = None) -> None:
-    """Remove logins of a service, or all of them; one that belongs to another service by now stays."""
-    query = login.delete().where(login.c.service_id == service_id)
-    tx.execute(query if roles is None else query.where(login.c.role.in_(roles)))
+def delete_logins(tx: sa.Connection, service_id: str, roles: Sequence[str]) -> None:
+    """Remove logins of a service; one that belongs to another service by now stays."""
+    tx.execute(login.delete().where(login.c.service_id == service_id, login.c.role.in_(roles)))
