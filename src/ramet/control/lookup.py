@@ -13,7 +13,6 @@ from ramet.ids import is_id
 from ramet.model.names import suffixed
 from ramet.model.procedures import ProcedureName
 from ramet.model.project import Project
-from ramet.model.replica_set import set_is_visible
 from ramet.model.service import Origin, Service, as_service, is_falling_asleep, is_standby, is_visible, status_of
 from ramet.model.status import READY_OR_PAUSED, Status
 from ramet.procedures.spec import submit
@@ -77,7 +76,7 @@ def visible_service(
 def set_as_service(plane: Plane, tx: sa.Connection, project_id: str, set_id: str) -> Service | None:
     """Return a read replica set of the project as a service, or None when there is no such set."""
     found = replica_sets.get_set(tx, set_id) if is_id(set_id) else None
-    if found is None or found.project_id != project_id or not set_is_visible(found, plane.clock()):
+    if found is None or found.project_id != project_id or not is_visible(found, plane.clock()):
         return None
     parent = services.get_service(tx, found.service_id)
     return None if parent is None or plane.hides(parent) else as_service(found, parent)

@@ -16,8 +16,8 @@ from ramet.ids import is_id, new_id
 from ramet.model.environment import Environment
 from ramet.model.names import check_name
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status, set_is_visible
-from ramet.model.service import Service, is_being_deleted, status_of
+from ramet.model.replica_set import NODES_LIMIT, Node, ReplicaSet, replica_status
+from ramet.model.service import Service, is_being_deleted, is_visible, status_of
 from ramet.model.size import Size, more_than, parse_size
 from ramet.model.status import READY_OR_PAUSED, ReplicaSetStatus, Status
 from ramet.procedures.replicas import submit_for_set
@@ -172,7 +172,7 @@ def _ready(plane: Plane, tx: sa.Connection, project_id: str, service_id: str, ve
 
 def _find(plane: Plane, tx: sa.Connection, parent: Service, set_id: str) -> ReplicaSet:
     found = replica_sets.get_set(tx, set_id) if is_id(set_id) else None
-    if found is None or found.service_id != parent.id or not set_is_visible(found, plane.clock()):
+    if found is None or found.service_id != parent.id or not is_visible(found, plane.clock()):
         raise NotFound("REPLICA_SET_NOT_FOUND", "no read replica set with that id exists", f"id {set_id[:64]!r}")
     return found
 

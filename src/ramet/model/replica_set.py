@@ -6,7 +6,7 @@ from datetime import datetime
 from ramet.model.environment import Environment
 from ramet.model.procedures import SPECS
 from ramet.model.size import Size
-from ramet.model.status import FAILED_SHOWN_FOR, Activity, OperationStatus, ReplicaSetStatus
+from ramet.model.status import Activity, OperationStatus, ReplicaSetStatus
 
 NODES_LIMIT = 4
 
@@ -70,10 +70,3 @@ def replica_status_reason(replica_set: ReplicaSet) -> str | None:
     if replica_set.paused:
         return f"Its service {replica_set.service_id} is paused; it serves again when that is resumed."
     return replica_set.down_reason
-
-
-def set_is_visible(replica_set: ReplicaSet, now: datetime) -> bool:
-    """Tell whether clients may still see it: a deleted one never, a failed one for a short while."""
-    if replica_set.deleted_at is not None:
-        return False
-    return replica_set.failed_at is None or now < replica_set.failed_at + FAILED_SHOWN_FOR

@@ -187,11 +187,11 @@ def is_standby(service: Service) -> bool:
     return service.upstream is not None and service.upstream.method is FollowMethod.PHYSICAL
 
 
-def is_visible(service: Service, now: datetime) -> bool:
+def is_visible(found: Service | ReplicaSet, now: datetime) -> bool:
     """Tell whether clients may still see it: a deleted one never, a failed one for a short while."""
-    if service.deleted_at is not None:
+    if found.deleted_at is not None:
         return False
-    return service.failed_at is None or now < service.failed_at + FAILED_SHOWN_FOR
+    return found.failed_at is None or now < found.failed_at + FAILED_SHOWN_FOR
 
 
 def as_service(replica_set: ReplicaSet, parent: Service) -> Service:
