@@ -13,8 +13,6 @@ from ramet.model.service import Service
 from ramet.procedures.servers import server_of
 from ramet.store import services
 
-_NO_PROBLEM: dict[str, None] = dict.fromkeys(("archive_problem", "archive_drill_failure"))
-
 
 @dataclass(frozen=True)
 class ArchiveView:
@@ -57,7 +55,7 @@ def set_archive(plane: Plane, project_id: str, service_id: str, enabled: bool | 
             settings[SETTING] = enabled
         services.update_service(tx, service.id, settings=settings)
         if not is_archived(replace(service, settings=settings)):
-            services.update_service(tx, service.id, **_NO_PROBLEM)
+            services.update_service(tx, service.id, archive_problem=None, archive_drill_failure=None)
         return _view(plane, find_service(plane, tx, project_id, service_id))
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.lifecycle import Change
@@ -58,13 +57,11 @@ class SetSleep(Change):
         return await_settled(self.tools, work) or Next("stop")
 
     def stop(self, work: Work[SetSleepState]) -> Outcome:
-        self.tools.backend.servers.stop(self._before(work))
+        before = with_values(self.tools.server(work), server_port=work.state.port_before)
+        self.tools.backend.servers.stop(before)
         return Next("boot")
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
         finish(tx, work, paused=False, down_reason=f"When it sleeps could not be changed: {error}")
         before = {"sleep_after_seconds": work.state.seconds_before, "server_port": work.state.port_before}
         services.update_service(tx, work.subject, **before)
-
-    def _before(self, work: Work[SetSleepState]) -> Server:
-        return with_values(self.tools.server(work), server_port=work.state.port_before)

@@ -25,7 +25,6 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
@@ -89,7 +88,7 @@ class TryUpgrade(Fork):
 
     def upgrade(self, work: Work[TryUpgradeState]) -> Outcome:
         state = work.state
-        server = self._upgraded(work)
+        server = server_of(replace(self.tools.service(work.subject), pg_major=state.to_major))
         upgrading = self.tools.backend.upgrades.upgrade(server, state.from_major, PATIENCE_SECONDS)
         if upgrading.facts is None:
             return Wait(_PAUSE_SECONDS, upgrading.progress)
@@ -179,9 +178,6 @@ class TryUpgrade(Fork):
     def on_failed(self, tx: sa.Connection, work: Work[TryUpgradeState], error: str) -> None:
         super().on_failed(tx, work, error)
         services.update_service(tx, work.subject, report=_stored(work.state))
-
-    def _upgraded(self, work: Work[TryUpgradeState]) -> Server:
-        return server_of(replace(self.tools.service(work.subject), pg_major=work.state.to_major))
 
     def _timed(self, work: Work[TryUpgradeState], state: TryUpgradeState | None = None) -> TryUpgradeState:
         """Return the state with the seconds of the step that ends now."""

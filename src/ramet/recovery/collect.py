@@ -3,9 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.keys import ApiKey
@@ -15,6 +13,7 @@ from ramet.recovery.catalogue import RequestEntry, Secrets, ServiceEntry, Sessio
 from ramet.store import idempotency, projects, replica_sets, services, sessions
 from ramet.store.database import Store
 from ramet.store.keys import list_keys
+from ramet.store.rows import values_of
 
 SECRET_FILES = ("ca.crt", "ca.key", "root.key")
 
@@ -37,6 +36,7 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
         known = [one for one in services.claimed_services(tx) if one.ready_at is not None]
         sets = _by_service(replica_sets.live_sets(tx))
         live = {one.id for one in known}
+        requests = [row for row in idempotency.list_requests(tx) if row.service_id in live]
         owners, deleted = projects.list_projects(tx), services.deleted_with_archive(tx)
         return Content(
             projects=tuple(owners),
@@ -46,11 +46,8 @@ def collect(store: Store, secrets_directory: Path, now: datetime) -> Content:
             secrets=Secrets(
                 files=_secret_files(secrets_directory),
                 verifiers={one.id: one.verifier.reveal() for one in known},
-                sessions=tuple(
-                    SessionEntry(row.digest, row.public_key, row.expires_at, row.secret_digest)
-                    for row in sessions.list_sessions(tx, now)
-                ),
-                requests=tuple(_request(row) for row in idempotency.list_requests(tx) if row.service_id in live),
+                sessions=tuple(SessionEntry(**values_of(row)) for row in sessions.list_sessions(tx, now)),
+                requests=tuple(RequestEntry(**values_of(row)) for row in requests),
             ),
             deleted_names=deleted,
         )
@@ -66,7 +63,3 @@ def _by_service(sets: list[ReplicaSet]) -> dict[str, list[ReplicaSet]]:
 def _secret_files(directory: Path) -> dict[str, bytes]:
     paths = [directory / name for name in SECRET_FILES]
     return {path.name: path.read_bytes() for path in paths if path.exists()}
-
-
-def _request(row: sa.Row[Any]) -> RequestEntry:
-    return RequestEntry(row.project_id, row.key_digest, row.body_digest, row.service_id, row.created_at)

@@ -43,8 +43,8 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
         known = services.claimed_services(tx)
     for service in known:
         with _faults.contained(service.id):
-            if not _rolls_forward(plane):
-                _lift_failure(plane, service)
+            if service.drill_failure is not None and not _rolls_forward(plane):
+                _record(plane, service, drill_failure=None)  # an earlier drill found it, and no later one can lift it
             if shown_status(service) is Status.READY:
                 _record_overdue_archive(plane, service, every)
                 _record_overdue(plane, service, every)
@@ -59,12 +59,6 @@ def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
         failure = f"No restore has been verified since {rfc3339(since)}."
         _log.warning("service %s: %s", service.id, failure)
         _record(plane, service, drill_failure=failure)
-
-
-def _lift_failure(plane: Plane, service: Service) -> None:
-    """Remove what an earlier drill has found, which no other one can find better."""
-    if service.drill_failure is not None:
-        _record(plane, service, drill_failure=None)
 
 
 def _record_overdue_archive(plane: Plane, service: Service, every: timedelta) -> None:
@@ -127,11 +121,6 @@ def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
     return service.archive_drilled_at is None or service.archive_drilled_at < service.drilled_at
 
 
-def _has_past(plane: Plane, service: Service) -> bool:
-    """Tell whether the newest state of a service could be restored from what is kept of it."""
-    return _rolls_forward(plane) or _is_in_archive(plane, service)
-
-
 def _rolls_forward(plane: Plane) -> bool:
     """Tell whether services have snapshots, and WAL after them; else each restore to a time is from base backups."""
     archive, copies = plane.backend.archive, plane.backend.copies
@@ -139,8 +128,8 @@ def _rolls_forward(plane: Plane) -> bool:
 
 
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
-    if not _has_past(plane, service):
-        return False
+    if not _rolls_forward(plane) and not _is_in_archive(plane, service):
+        return False  # nothing that is kept of it leads to its newest state
     pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
     return shown_status(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())
 

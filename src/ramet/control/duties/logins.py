@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from ramet.control.duties.faults import Faults
 from ramet.control.plane import Plane
-from ramet.model.login import Login
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
@@ -23,9 +22,8 @@ class EndedLogins:
         """Drop the logins that have ended, and forget those of services that are gone."""
         with self.plane.store.read() as tx:
             known, now = logins.list_logins(tx), self.plane.clock()
-            active = {
-                one: (key := keys.find_key(tx, one)) is not None and key.is_active(now) for one in _keys_of(known)
-            }
+            owners = {each.public_key for each in known}
+            active = {one: (key := keys.find_key(tx, one)) is not None and key.is_active(now) for one in owners}
             gone = {one for one in {each.service_id for each in known} if _is_gone(services.get_service(tx, one))}
         over = [one for one in known if now >= one.expires_at or one.service_id in gone or not active[one.public_key]]
         for service_id in sorted({one.service_id for one in over}):
@@ -45,7 +43,3 @@ class EndedLogins:
 
 def _is_gone(service: Service | None) -> bool:
     return service is None or service.deleted_at is not None or service.failed_at is not None
-
-
-def _keys_of(known: Sequence[Login]) -> set[str]:
-    return {one.public_key for one in known}
