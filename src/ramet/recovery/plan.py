@@ -121,15 +121,10 @@ def _adapted(plane: Plane, entry: ServiceEntry) -> tuple[ServiceEntry, list[str]
     """Return a service as this host can have it, and what differs from the lost one."""
     differences = list[str]()
     largest = plane.backend.host.size()
-    if _exceeds(entry.cpu_millis, largest.cpu_millis) or _exceeds(entry.memory_gbs, largest.memory_gbs):
-        entry = replace(
-            entry,
-            cpu_millis=_least(entry.cpu_millis, largest.cpu_millis),
-            memory_gbs=_least(entry.memory_gbs, largest.memory_gbs),
-        )
-        differences.append(
-            f"{entry.name}: this host is smaller, so it gets {entry.cpu_millis} millis of CPU and {entry.memory_gbs} GB"
-        )
+    cpu, memory = _least(entry.cpu_millis, largest.cpu_millis), _least(entry.memory_gbs, largest.memory_gbs)
+    if (cpu, memory) != (entry.cpu_millis, entry.memory_gbs):
+        entry = replace(entry, cpu_millis=cpu, memory_gbs=memory)
+        differences.append(f"{entry.name}: this host is smaller, so it gets {cpu} millis of CPU and {memory} GB")
     try:
         if entry.sleep_after_seconds is not None:
             plane.backend.endpoints.check()
@@ -156,10 +151,6 @@ def _obstacle(plane: Plane, entry: ServiceEntry, replica_set: ReplicaSetEntry) -
         except (Invalid, Failed) as error:
             return str(error)
     return None
-
-
-def _exceeds(wanted: int | None, largest: int | None) -> bool:
-    return wanted is not None and largest is not None and wanted > largest
 
 
 def _least(wanted: int | None, largest: int | None) -> int | None:
