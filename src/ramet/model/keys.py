@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from ramet.errors import Invalid
 from ramet.model.life_span import check_seconds
-from ramet.model.passwords import Secret, derived_password
+from ramet.model.passwords import Secret, derived_password, new_password
 from ramet.model.quota import Quota, check_quota
 from ramet.model.rights import Role
 
 LONGEST_OVERLAP_SECONDS = 30 * 86_400
 OVERLAP_SECONDS = 3600
-_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 40
 
 
@@ -136,7 +135,7 @@ def new_public_key() -> str:
 
 def new_secret() -> Secret:
     """Return a fresh secret."""
-    return Secret("".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH)))
+    return new_password(_SECRET_LENGTH)
 
 
 def derived_secret(root_key: bytes, public_key: str, idempotency_key: str, replaced_digest: str) -> Secret:

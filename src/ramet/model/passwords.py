@@ -24,9 +24,9 @@ _ITERATIONS = 4096
 _VERIFIER_PARTS = 5
 
 
-def new_password() -> Secret:
-    """Return a random password of 24 letters and digits (142 bits)."""
-    return Secret("".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)))
+def new_password(length: int = _LENGTH) -> Secret:
+    """Return a random password of letters and digits: 24 of them have 142 bits."""
+    return Secret("".join(secrets.choice(_ALPHABET) for _ in range(length)))
 
 
 def derived_password(root_key: bytes, owner: str, idempotency_key: str, length: int = _LENGTH) -> Secret:
