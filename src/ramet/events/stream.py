@@ -37,9 +37,9 @@ def list_events(plane: Plane, wanted: EventFilter, limit: int = PAGE, cursor: st
     return page_of(found, limit, lambda one: encode_cursor(str(one.sequence)))
 
 
-def newest_sequence(plane: Plane) -> int:
+def newest_sequence(store: Store) -> int:
     """Return the number of the newest event of all projects; 0 when there is none."""
-    with plane.store.read(settled=True) as tx:
+    with store.read(settled=True) as tx:
         return events.newest(tx)
 
 
@@ -74,15 +74,13 @@ class EventFeed:
         """Return the newest number, at most a short time old."""
         with self._lock:
             if self.clock() >= self._due_at:
-                with self.store.read(settled=True) as tx:
-                    self._newest = events.newest(tx)
+                self._newest = newest_sequence(self.store)
                 self._due_at = self.clock() + _POLL_SECONDS
             return self._newest
 
     def begin(self, after: int | None) -> int:
         """Return the number after which a stream begins; without `after`, or with one that no event has, the newest."""
-        with self.store.read(settled=True) as tx:
-            newest = events.newest(tx)
+        newest = newest_sequence(self.store)
         return newest if after is None else min(after, newest)
 
     def after(self, wanted: EventFilter, sequence: int) -> list[Event]:

@@ -198,7 +198,7 @@ def _signed_in(request: AnyRequest, context: ConsoleContext, key: ApiKey, next_p
     answer = page("signed_in.html", next_path=next_path)
     set_sessions(request, answer, token, others, int(SESSION_LIFE.total_seconds()))
     if seen_sequence(request, key.project_id) is None:
-        mark_seen(request, answer, key.project_id, newest_sequence(context.plane))
+        mark_seen(request, answer, key.project_id, newest_sequence(context.plane.store))
     return answer
 
 
