@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ramet.errors import Unavailable
 from ramet.model.status import OperationStatus
@@ -46,7 +45,7 @@ class Worker:
         unique = f"{name or socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._store = store
         self._runner = Runner(store, by_name, unique, lease_seconds, observe)
-        self._known = replace(_known(procedures), long=long)
+        self._known = _known(procedures, long)
         self._lease_seconds = lease_seconds
         self._free = threads
         self._most_long = max(1, threads - _KEPT_FOR_SHORT)
@@ -234,10 +233,10 @@ class Worker:
                 _log.error("operation %s does not run: this version has no step %s", operation.id, where)
 
 
-def _known(procedures: Sequence[Procedure]) -> Known:
+def _known(procedures: Sequence[Procedure], long: frozenset[str]) -> Known:
     def keys(names: Callable[[Procedure], Sequence[str]]) -> frozenset[str]:
         return frozenset(f"{p.name}.{name}" for p in procedures for name in names(p))
 
     can_wait = frozenset(p.name for p in procedures if p.background)
     low_priority = frozenset(p.name for p in procedures if p.is_low_priority)
-    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, low_priority)
+    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, low_priority, long)
