@@ -137,13 +137,10 @@ class Keys:
                 raise WrongState(
                     "KEY_EXPIRED", f"Key {public_key} has expired", "Change when it expires, or make another one."
                 )
-            changed = structs.replace(
-                key, secret_digest=digest_secret(secret), previous_digest=key.secret_digest, previous_until=until
-            )
-            names = ("secret_digest", "previous_digest", "previous_until")
-            keys.update_key(tx, public_key, **{name: getattr(changed, name) for name in names})
+            digests = {"secret_digest": digest_secret(secret), "previous_digest": key.secret_digest}
+            keys.update_key(tx, public_key, **digests, previous_until=until)
             sessions.end_by(tx, public_key, until)
-        return changed, secret
+        return structs.replace(key, **digests, previous_until=until), secret
 
     def revoke_key(self, public_key: str, now: datetime) -> None:
         """Revoke a key, on its host; it opens nothing from now on. Raises NotFound."""
