@@ -147,6 +147,13 @@ def check_promoted(service: Service, verb: str) -> None:
         )
 
 
+def check_changeable(service: Service, verb: str) -> None:
+    """Raise WrongState for a service that an operation cannot change now: one that is not made yet has no files."""
+    check_promoted(service, verb)
+    if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
+        raise wrong_state(service, verb, CHANGEABLE)
+
+
 def wrong_state(service: Service, verb: str, allowed: tuple[Status, ...]) -> WrongState | Unavailable:
     """Return the error for a verb that the present status does not allow.
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ramet.backends.interface.parameters import InForce
-from ramet.control.lookup import CHANGEABLE, check_promoted, claim, find_service, read_service, wrong_state
+from ramet.control.lookup import check_changeable, claim, find_service, read_service
 from ramet.control.plane import Plane
 from ramet.errors import Unavailable
 from ramet.model.parameters import PARAMETERS, Parameter, Value, changed, parameters_of, with_parameters
@@ -45,12 +45,12 @@ def update_settings(
     service has them when it is resumed. Raises Invalid for what PostgreSQL would not accept.
     """
     service = read_service(plane, project_id, service_id)
-    _check_changeable(service)
+    check_changeable(service, "updateSettings")
     wanted = changed(parameters_of(service.settings), changes)
     plane.backend.parameters.check(replace(server_of(service), parameters=tuple(sorted(wanted.items()))))
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        _check_changeable(service)
+        check_changeable(service, "updateSettings")
         before = parameters_of(service.settings)
         after = changed(before, changes)
         if service.paused:
@@ -60,10 +60,3 @@ def update_settings(
             return service
         state = ParametersState(before=before, after=after, restarts=restarts)
         return claim(plane, tx, service, ProcedureName.SET_PARAMETERS, state)
-
-
-def _check_changeable(service: Service) -> None:
-    """Raise WrongState for a service whose settings cannot be changed now: one that is not made yet has no files."""
-    check_promoted(service, "updateSettings")
-    if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
-        raise wrong_state(service, "updateSettings", CHANGEABLE)

@@ -14,7 +14,7 @@ from ramet.control.idempotency import earlier_answer, new_identity, remember, re
 from ramet.control.key_limits import with_present_key
 from ramet.control.life_spans import within_limits
 from ramet.control.lookup import (
-    CHANGEABLE,
+    check_changeable,
     check_promoted,
     check_writable,
     claim,
@@ -159,9 +159,7 @@ def resize_service(plane: Plane, project_id: str, service_id: str, cpu_millis: A
     size, capacity = parse_size(cpu_millis, memory_gbs, Size(), plane.backend.host.size()), capacity_of(plane)
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
-        check_promoted(service, "resize")
-        if status_of(service) not in CHANGEABLE or service.activity is not None or service.failed_at is not None:
-            raise wrong_state(service, "resize", CHANGEABLE)
+        check_changeable(service, "resize")
         check_growth(plane, tx, service, more_than(size, service.size))
         check_admission(plane, tx, capacity, project_id, wanted_to_resize(tx, service, size))
         state = ResizeState(before=stored_size(service.size), after=stored_size(size))
