@@ -16,3 +16,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = make_world(tmp_path)
     yield made
     made.store.close()
+
+
+@pytest.fixture
+def archiving(world: World) -> World:
+    world.backend.archive.location = "s3://bucket"
+    return world

@@ -36,12 +36,6 @@ AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answ
 
 
 @pytest.fixture
-def archiving(world: World) -> World:
-    world.backend.archive.location = "s3://bucket"
-    return world
-
-
-@pytest.fixture
 def shop(archiving: World) -> Service:
     """A service with a base backup in the archive, two rows after it, and a snapshot that is later than all of that."""
     created = archiving.settle(

@@ -27,12 +27,6 @@ from tests.worlds import World, look
 AWAY = Unavailable("ARCHIVE_UNAVAILABLE", "The archive s3://bucket does not answer: timed out")
 
 
-@pytest.fixture
-def archiving(world: World) -> World:
-    world.backend.archive.location = "s3://bucket"
-    return world
-
-
 def create(world: World, environment: Environment = Environment.PROD) -> Service:
     request = CreateRequest("shop", environment=environment)
     return world.settle(services.create_service(world.plane, world.project.id, request))

@@ -154,12 +154,6 @@ def test_a_drill_that_succeeds_clears_the_warning(world: World) -> None:
     assert restore_warning(drill(world, service)) is None
 
 
-@pytest.fixture
-def archiving(world: World) -> World:
-    world.backend.archive.location = "s3://bucket"
-    return world
-
-
 def archived_service(world: World) -> Service:
     request = CreateRequest("shop", environment=Environment.PROD)
     service = world.settle(services.create_service(world.plane, world.project.id, request))
