@@ -1,13 +1,11 @@
 """What is left of a change of what a server can only start with, when it fails after the server was started."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from ramet.backends.interface.values import Readiness, Server
-from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.addresses import planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
 from ramet.control.high_availability import set_ha
@@ -20,7 +18,7 @@ from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.model.wal_level import WalLevel, wal_level_of
 from ramet.procedures.servers import server_of
-from tests.worlds import Hurried, World, make_world
+from tests.worlds import World
 
 Change = Callable[[World, Service], object]
 
@@ -50,13 +48,6 @@ def set_standbys(world: World, service: Service) -> object:
 
 def set_logical(world: World, service: Service) -> object:
     return set_wal_level(world.plane, world.project.id, service.id, WalLevel.LOGICAL)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path, MemoryBackend(), Hurried)
-    yield made
-    made.store.close()
 
 
 @pytest.fixture

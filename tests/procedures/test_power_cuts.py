@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from ramet.backends.memory.backend import MemoryBackend
 from ramet.control.requests import CreateRequest
 from ramet.control.services import delete_service, get_service
 from ramet.errors import NotFound
@@ -21,14 +19,7 @@ from ramet.store.tables import operation
 from tests import procedure_laws as laws
 from tests.power_cuts import Disk
 from tests.procedures.test_laws import CASES, FOLLOWED, STEPS, nothing_is_held
-from tests.worlds import Hurried, World, make_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path, MemoryBackend(), Hurried)
-    yield made
-    made.store.close()
+from tests.worlds import Hurried, World
 
 
 def cut(world: World, disk: Disk, name: str, rewrite: laws.Rewrite) -> None:

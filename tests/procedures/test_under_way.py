@@ -1,9 +1,7 @@
 """What procedures do while a backend says that what it has begun takes longer than all attempts at a step."""
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +21,7 @@ from ramet.operations import runner
 from ramet.operations.transitions import MAX_ATTEMPTS
 from tests.control import replica_sets
 from tests.procedures.test_laws import submit_import
-from tests.worlds import Hurried, World, make_world
+from tests.worlds import World
 
 SLOW = MAX_ATTEMPTS + 2
 
@@ -54,13 +52,6 @@ class SlowServers(MemoryServers):
             self.left -= 1
             raise Unavailable(SERVER_ENDING, "It is still being removed", f"{self.left} volumes")
         super().destroy(service_id)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = make_world(tmp_path, MemoryBackend(), Hurried)
-    yield made
-    made.store.close()
 
 
 def test_a_resize_that_takes_longer_than_its_attempts_succeeds(world: World) -> None:
