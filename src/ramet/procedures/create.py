@@ -64,6 +64,13 @@ class Based(Creation):
         state = replace(work.state, is_based=True)
         return Next("publish", state, changes=lambda tx: snapshots.insert_snapshot(tx, taken))
 
+    def publish(self, work: Work[Any]) -> Outcome:
+        def record(tx: sa.Connection) -> None:
+            finish(tx, work, ready_at=self.tools.clock(), report=work.state.report or None)
+            submit_preparation(tx, work.subject, work.state.snapshot_id)
+
+        return publish(self.tools, work, record)
+
 
 class Create(Based):
     """The steps of `create`."""
@@ -74,10 +81,3 @@ class Create(Based):
     def initialize(self, work: Work[CreateState]) -> Outcome:
         self.tools.backend.servers.initialize(self.tools.server(work))
         return Next("boot")
-
-    def publish(self, work: Work[CreateState]) -> Outcome:
-        def record(tx: sa.Connection) -> None:
-            finish(tx, work, ready_at=self.tools.clock())
-            submit_preparation(tx, work.subject, work.state.snapshot_id)
-
-        return publish(self.tools, work, record)

@@ -16,13 +16,12 @@ interrupted begins again: the copy from nothing, the load with an empty database
 
 from typing import Any, ClassVar
 
-import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.create import Based
-from ramet.procedures.servers import PATIENCE_SECONDS, finish, publish, repeats_from, submit_preparation
+from ramet.procedures.servers import PATIENCE_SECONDS, repeats_from
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -73,13 +72,6 @@ class Import(Based):
         if "statistics" in state.report:
             return "snapshot"
         return self.after_load if "loaded" in state.report else "secure"
-
-    def publish(self, work: Work[ImportState]) -> Outcome:
-        def record(tx: sa.Connection) -> None:
-            finish(tx, work, ready_at=self.tools.clock(), report=work.state.report)
-            submit_preparation(tx, work.subject, work.state.snapshot_id)
-
-        return publish(self.tools, work, record)
 
     def destroy(self, work: Work[Any]) -> None:
         self.tools.backend.sources.discard(work.subject)

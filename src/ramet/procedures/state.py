@@ -50,31 +50,27 @@ class DeleteState(Interrupting, frozen=True, kw_only=True):
 
 
 class CreateState(Restartable, frozen=True, kw_only=True):
-    """`is_based`: its first snapshot is recorded."""
+    """`is_based`: its first snapshot is recorded. `report` is what was found in a source, before and at the end."""
 
     snapshot_id: str
     is_based: bool = False
+    report: dict[str, Any] = {}
 
 
 class ImportState(CreateState, frozen=True, kw_only=True):
-    """`sealed` is the source's password until it is in the volume. `report` is what was found before, and at the end.
-
-    Without `owners` the admin owns all.
-    """
+    """`sealed` is the source's password until it is in the volume. Without `owners` the admin owns all."""
 
     source: SourceAddress
     facts: SourceFacts
     owners: bool
     sealed: str | None
-    report: dict[str, Any]
 
 
 class FollowState(CreateState, frozen=True, kw_only=True):
-    """`sealed` is the source's password until it is in the volume. `report` is what was found."""
+    """`sealed` is the source's password until it is in the volume."""
 
     sealed: str | None
     size_bytes: int
-    report: dict[str, Any]
 
 
 class ReplaceCopyState(Interrupting, frozen=True, kw_only=True):
