@@ -332,27 +332,25 @@ def open_bucket(url: str) -> Bucket:
     try:
         if parts.scheme == "file":
             return Directory(url, Path(unquote(parts.path)))
-        where = (url, parts.scheme, parts.netloc, parts.path)
-        lister = _open(*where, client=_LISTING_CLIENT, retries=_LISTING_RETRIES)
-        return Bucket(url, _open(*where, client=_CLIENT, retries=_RETRIES), lister)
+        lister = _open(url, client=_LISTING_CLIENT, retries=_LISTING_RETRIES)
+        return Bucket(url, _open(url, client=_CLIENT, retries=_RETRIES), lister)
     except (BaseError, UnknownConfigurationKeyError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise Invalid("INVALID_ARCHIVE_URL", f"The archive URL {url!r} cannot be used: {reason}") from error
 
 
-def _open(
-    url: str, scheme: str, bucket: str, path: str, *, client: dict[str, Any], retries: dict[str, Any]
-) -> ObjectStore:
-    prefix = path.strip("/") or None
+def _open(url: str, *, client: dict[str, Any], retries: dict[str, Any]) -> ObjectStore:
+    parts = urlsplit(url)
+    prefix = parts.path.strip("/") or None
     options: dict[str, Any] = {"client_options": client, "retry_config": retries}
-    match scheme:
+    match parts.scheme:
         case "s3":
             provider = None if "AWS_ACCESS_KEY_ID" in os.environ else profile_credentials(os.environ)
             if provider is not None:
                 options["credential_provider"] = provider
             config = {"checksum_algorithm": "SHA256", **profile_settings(os.environ)}
-            return S3Store(bucket, prefix=prefix, config=cast(Any, config), **options)
+            return S3Store(parts.netloc, prefix=prefix, config=cast(Any, config), **options)
         case "gs":
-            return GCSStore(bucket, prefix=prefix, **options)
+            return GCSStore(parts.netloc, prefix=prefix, **options)
         case _:
             return from_url(url, **options)
