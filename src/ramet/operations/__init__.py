@@ -1,1 +1,1 @@
-"""Durable work: named steps with leases, fences and undo. Knows nothing of databases or services."""
+"""Durable work: named steps with leases, fences and undo. What the steps do is in `ramet.procedures`."""
