@@ -111,7 +111,8 @@ class Store:
         flushes, seen = self._flushes, None
         if flushes is not None:
             flushes.check()
-        with self._turn(patient), self._reached():
+        turn = nullcontext() if self._turns is None else self._turns.taken(patient)
+        with turn, self._reached():
             is_early = durable and early and flushes is not None and flushes.begin()
             options = {"writes": True, "flushes": durable and not is_early}
             with self.engine.connect().execution_options(**options) as connection:
@@ -171,14 +172,6 @@ class Store:
                 if is_read_only(error.orig):
                     self.engine.dispose()  # after a failover, other connections lead to the new primary
                 raise
-
-    @contextmanager
-    def _turn(self, patient: bool) -> Iterator[None]:
-        if self._turns is None:
-            yield
-            return
-        with self._turns.taken(patient):
-            yield
 
     def _order_writers(self) -> None:
         """Let the writers of SQLite take turns, by a file beside the database, wherever links lead to it."""
