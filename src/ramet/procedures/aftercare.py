@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import Service, status_of
+from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.operations.procedure import Done, Next, NoState, Outcome, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, seconds_to_rest, server_of
@@ -26,7 +26,7 @@ class Aftercare(Steps):
 
     def examine(self, work: Work[NoState]) -> Outcome:
         fork = self.tools.service(work.subject)
-        if not _is_serving(fork):
+        if status_of(fork) is not Status.READY:
             return Done()
         parent_id = None if fork.origin is None else fork.origin.service_id
         facts = self.tools.backend.restore.report_on_fork(server_of(fork), parent_id)
@@ -34,7 +34,7 @@ class Aftercare(Steps):
 
     def analyze(self, work: Work[NoState]) -> Outcome:
         fork = self.tools.service(work.subject)
-        if not _is_serving(fork):
+        if status_of(fork) is not Status.READY:
             return Done()
         rest = seconds_to_rest(self.tools, fork)
         if rest > 0:
@@ -43,10 +43,6 @@ class Aftercare(Steps):
         if ended is None:
             return Wait(0.5, "ANALYZE")
         return Done(changes=lambda tx: _add(tx, work, {"statistics": ended}))
-
-
-def _is_serving(fork: Service) -> bool:
-    return status_of(fork) is Status.READY
 
 
 def _add(tx: sa.Connection, work: Work[NoState], facts: dict[str, Any]) -> None:

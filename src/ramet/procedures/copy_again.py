@@ -20,7 +20,6 @@ another timeline: a new window begins, and what was before stays as one manual s
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as with_values
 from datetime import datetime
@@ -55,7 +54,6 @@ from ramet.store import services, snapshots
 _PAUSE_SECONDS = 0.1
 _NAME_BEFORE = "before its source was copied again"
 _FAILURE_CHARACTERS = 500
-Clock = Callable[[], datetime]
 _log = logging.getLogger(__name__)
 
 
@@ -97,7 +95,7 @@ class CopyAgain(Steps):
         self.tools.backend.followers.discard_copy(work.subject)
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        _record(tx, work, self.tools.clock, error)
+        _record(tx, work, self.tools.clock(), error)
 
 
 class ReplaceCopy(Steps):
@@ -165,10 +163,10 @@ class ReplaceCopy(Steps):
         if self.tools.backend.followers.observe(server) is None:  # it looks for superusers that only the copy has
             return boot(self.tools, work, server) or Wait(_PAUSE_SECONDS, "the server is not serving")
         self.tools.backend.servers.open(server)
-        return Done(changes=lambda tx: _record(tx, work, self.tools.clock, None, down_reason=None))
+        return Done(changes=lambda tx: _record(tx, work, self.tools.clock(), None, down_reason=None))
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        _record(tx, work, self.tools.clock, error)
+        _record(tx, work, self.tools.clock(), error)
 
     def _take(self, work: Work[ReplaceCopyState], snapshot_id: str, kind: SnapshotKind) -> Snapshot | None:
         """Take a snapshot, or find the one that was taken; None when the standby does not serve."""
@@ -225,12 +223,12 @@ def _still_behind(state: ReplaceCopyState, kept: Snapshot) -> Failed:
     )
 
 
-def _record(tx: sa.Connection, work: Work[Any], clock: Clock, failure: str | None, **columns: Any) -> None:
+def _record(tx: sa.Connection, work: Work[Any], now: datetime, failure: str | None, **columns: Any) -> None:
     """End the claim, and remember how the attempt ended: the next one waits longer."""
     service = services.get_service(tx, work.subject)
     following = None if service is None else service.following
     if following is not None and following.copies is not None:
-        copies = ended(following.copies, clock(), None if failure is None else failure[:_FAILURE_CHARACTERS])
+        copies = ended(following.copies, now, None if failure is None else failure[:_FAILURE_CHARACTERS])
         problem = None if failure is None else in_words(copies)
         ended_well = {} if failure is not None else {"needs_copy": False, "has_diverged": False}
         services.record_following(tx, work.subject, replace(following, copies=copies, problem=problem, **ended_well))
