@@ -230,9 +230,7 @@ class Usage(Struct, frozen=True, gc=False):
 
 
 def usage(samples: Sequence[Sample]) -> Usage:
-    """Return what the last samples tell, oldest first."""
-    if not samples:
-        return Usage()
+    """Return what the last samples tell, oldest first; there is at least one."""
     totals = [(sample.at, _total(sample, "ramet_cpu_seconds_total")) for sample in samples[-2:]]
     cpu = _growth([(at, total) for at, total in totals if total is not None])
     cpu_millis = round(1000 * cpu[0][2] / cpu[0][1]) if cpu and cpu[0][1] > 0 else None  # the clock may be set back

@@ -87,10 +87,9 @@ def due_for_own_space(tx: sa.Connection, now: datetime, pause: timedelta) -> lis
 
 
 def put_own_space(tx: sa.Connection, own_bytes: Mapping[str, int | None], at: datetime) -> None:
-    """Record what services occupy of their own; None where the host cannot tell."""
+    """Record what services, at least one, occupy of their own; None where the host cannot tell."""
     rows = [{"same_subject": one, "own_bytes": own_bytes[one], "own_at": at} for one in sorted(own_bytes)]
-    if rows:
-        tx.execute(last_usage.update().where(last_usage.c.subject == sa.bindparam("same_subject")), rows)
+    tx.execute(last_usage.update().where(last_usage.c.subject == sa.bindparam("same_subject")), rows)
 
 
 def own_space_in_project(tx: sa.Connection, project_id: str) -> dict[str, int | None]:

@@ -79,7 +79,7 @@ class Sampling:
         with self.plane.store.read() as tx:
             for subject, sample in taken.items():
                 before = metrics.last_sample(tx, subject, now - CURRENT)
-                usages[subject] = usage([sample] if before is None else [before, sample]) if sample.values else Usage()
+                usages[subject] = usage([sample] if before is None else [before, sample])
         with self.plane.store.write(durable=False, patient=True) as tx:
             metrics.insert_samples(tx, {subject: sample for subject, sample in taken.items() if sample.values})
             metrics.put_usage(tx, usages, now)
