@@ -96,7 +96,7 @@ class EventRecorder:
         """Add an event about a service; of one that is paused, none that says that its server runs."""
         if service.paused and type_ in _SERVING:
             return False
-        data: dict[str, object] = {"service_id": service.id, "service_name": service.name}
+        data = _about(service)
         if type_ is EventType.SERVICE_FAILED:
             reason = service.failure
         if service.origin is not None:
@@ -131,12 +131,7 @@ class EventRecorder:
         last = events.last_of(tx, service.project_id, (EventType.SERVICE_EXPIRING,), service.id)
         if last is not None and last.data.get("announced_at") == stored["announced_at"]:
             return False
-        data: dict[str, object] = {
-            "service_id": service.id,
-            "service_name": service.name,
-            "announced_at": stored["announced_at"],
-            "reason": span.warning,
-        }
+        data = _about(service) | {"announced_at": stored["announced_at"], "reason": span.warning}
         return self.add(tx, service.project_id, EventType.SERVICE_EXPIRING, service.id, data)
 
     def _of_end(self, tx: sa.Connection, ended: Ended) -> bool:
@@ -144,14 +139,8 @@ class EventRecorder:
         service = services.get_service(tx, ended.subject)
         if service is None or service.unclaimed or (ended.procedure in SPECS and SPECS[ended.procedure].creates):
             return False
-        data: dict[str, object] = {
-            "service_id": service.id,
-            "service_name": service.name,
-            "operation": ended.procedure,
-            "operation_id": ended.operation_id,
-            "reason": ended.error,
-        }
-        return self.add(tx, service.project_id, EventType.OPERATION_FAILED, service.id, data)
+        found = {"operation": ended.procedure, "operation_id": ended.operation_id, "reason": ended.error}
+        return self.add(tx, service.project_id, EventType.OPERATION_FAILED, service.id, _about(service) | found)
 
     def _of_quota(self, tx: sa.Connection, act: Act, project_id: str) -> bool:
         """Add that a request was refused because of a limit; not again for some minutes, as clients try again."""
@@ -160,3 +149,7 @@ class EventRecorder:
             return False
         data: dict[str, object] = {"code": act.code, "verb": act.verb, "key": act.actor.id, "key_name": act.actor.name}
         return self.add(tx, project_id, EventType.QUOTA_REACHED, None, data)
+
+
+def _about(service: Service) -> dict[str, object]:
+    return {"service_id": service.id, "service_name": service.name}
