@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from sqlalchemy.pool import QueuePool
 
-from harness.waiting import BOUND_SECONDS
+from harness.waiting import BOUND_SECONDS, eventually
 from ramet import acting
 from ramet.acting import Act, Actor
 from ramet.api.application import openapi_json
@@ -84,11 +84,7 @@ def test_a_project_whose_database_does_not_answer_holds_up_no_other_and_none_of_
 
 def test_projects_take_turns_and_too_many_who_wait_are_refused() -> None:
     threads, may_end, order = Threads(1, Slots(7)), threading.Event(), list[str]()
-
-    def submit(project_id: str, call: Callable[[], object]) -> Future[object]:
-        with acting.acting(_act_of(project_id)):
-            return threads.submit(call)
-
+    submit = partial(_submit, threads)
     first = submit("first", partial(may_end.wait, BOUND_SECONDS))
     waiting = [submit("first", partial(order.append, f"first {number}")) for number in range(4)]
     with pytest.raises(Unavailable) as refused:
@@ -104,21 +100,20 @@ def test_projects_take_turns_and_too_many_who_wait_are_refused() -> None:
 
 
 def test_no_call_that_waits_is_lost_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, may_end, failed = Threads(2, Slots(7)), threading.Event(), list[threading.Thread]()
-    start = threading.Thread.start
-
-    def fail_once(thread: threading.Thread) -> None:
-        if not failed:
-            failed.append(thread)
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    with acting.acting(_act_of("one")):
-        calls: list[Callable[[], object]] = [partial(may_end.wait, BOUND_SECONDS), *(partial(int, n) for n in range(3))]
-        sent = [threads.submit(call) for call in calls]
-    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    threads, first_may_end, may_end = Threads(3, Slots(7)), threading.Event(), threading.Event()
+    calls: list[tuple[str, Callable[[float], object]]] = [
+        ("one", first_may_end.wait),
+        ("other", may_end.wait),
+        ("other", int),
+        ("one", int),
+    ]
+    sent = [_submit(threads, project_id, partial(call, BOUND_SECONDS)) for project_id, call in calls]
+    with monkeypatch.context() as patch:
+        failed = _let_no_thread_start(patch)
+        first_may_end.set()
+        for done in (sent[0], *sent[2:]):
+            done.result(BOUND_SECONDS)
     may_end.set()
-    assert [done.result(BOUND_SECONDS) for done in sent] == [True, 0, 1, 2]
     threads.shutdown()
     assert len(failed) == 1
 
@@ -127,12 +122,8 @@ def test_a_call_that_is_refused_is_not_made_later_where_no_thread_can_be_started
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads, called = Threads(4, Slots(7)), list[str]()
-
-    def fail(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", fail)
+        _let_no_thread_start(patch)
         with pytest.raises(RuntimeError):
             threads.submit(partial(called.append, "first"))
     threads.submit(partial(called.append, "second")).result(BOUND_SECONDS)
@@ -145,7 +136,7 @@ def test_a_call_that_is_refused_takes_no_place_where_no_thread_can_be_started(mo
     _refuse(threads, 5, monkeypatch)
     assert threads.submit(int).result(BOUND_SECONDS) == 0
     threads.shutdown()
-    assert threads._free._taken.total() == 0
+    assert threads._free.taken() == 0
 
 
 def test_calls_share_no_thread_after_those_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,15 +148,66 @@ def test_calls_share_no_thread_after_those_that_were_refused(monkeypatch: pytest
     threads.shutdown()
 
 
-def _refuse(threads: Threads, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
+def test_idle_threads_serve_after_calls_were_refused_while_no_other_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, both = Threads(4, Slots(7)), threading.Barrier(2)
+    _refuse(threads, 1, monkeypatch)
+    for done in [threads.submit(both.wait, BOUND_SECONDS) for _ in range(2)]:
+        done.result(BOUND_SECONDS)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", fail)
+        _let_no_thread_start(patch)
+        for _ in range(20):
+            eventually(lambda: threads._free.taken() == 0)
+            for done in [threads.submit(both.wait, BOUND_SECONDS) for _ in range(2)]:
+                done.result(BOUND_SECONDS)
+    threads.shutdown()
+
+
+def test_a_call_for_which_no_thread_could_be_started_gets_one_with_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, first_may_end, may_end = Threads(6, Slots(7)), threading.Event(), threading.Event()
+    wait, meet = partial(may_end.wait, BOUND_SECONDS), partial(threading.Barrier(2).wait, BOUND_SECONDS)
+    sent = [_submit(threads, "one", partial(first_may_end.wait, BOUND_SECONDS))]
+    sent += [_submit(threads, project_id, wait) for project_id in ("one", "other", "other", "other")]
+    sent.append(_submit(threads, "one", meet))
+    assert threads._free.taken() == 4
+    with monkeypatch.context() as patch:
+        failed = _let_no_thread_start(patch)
+        first_may_end.set()
+        eventually(lambda: len(failed) == 1)
+    sent.append(_submit(threads, "third", meet))
+    sent[-1].result(BOUND_SECONDS)
+    may_end.set()
+    for done in sent:
+        done.result(BOUND_SECONDS)
+    threads.shutdown()
+
+
+def _submit(threads: Threads, project_id: str, call: Callable[[], object]) -> Future[object]:
+    with acting.acting(_act_of(project_id)):
+        return threads.submit(call)
+
+
+def _refuse(threads: Threads, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        _let_no_thread_start(patch)
         for _ in range(calls):
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.submit(int)
+
+
+def _let_no_thread_start(patch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Let all starts fail, and return the list to which each adds its thread."""
+    failed = list[threading.Thread]()
+
+    def fail(thread: threading.Thread) -> None:
+        failed.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    patch.setattr(threading.Thread, "start", fail)
+    return failed
 
 
 def test_what_only_reads_the_store_takes_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,6 @@ class Threads(ThreadPoolExecutor):
         self._free, self._places = Slots(most), places
         self._waiting: dict[str, deque[_Call]] = defaultdict(deque)
         self._lock = threading.Lock()
-        self._has_miscounted = False
 
     def submit(self, fn: Callable[Given, Result], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Result]:
         """Call a function in a thread. Raises Unavailable when too many calls of the project wait for one."""
@@ -84,8 +83,8 @@ class Threads(ThreadPoolExecutor):
 
     def _begin(self, project_id: str, call: _Call) -> None:
         try:
-            self._start(project_id, call)
-        except RuntimeError:
+            super().submit(self._run, project_id, call)
+        except RuntimeError:  # no thread could be started, but the call is in the queue of the others
             if call.future.cancel():
                 call.is_refused = True  # a thread may not come to it for long
                 self._free.release(project_id)
@@ -110,22 +109,18 @@ class Threads(ThreadPoolExecutor):
             if calls:
                 self._waiting[project_id] = calls
             self._places.release(project_id)
-            with suppress(RuntimeError):  # the call is in the queue of this thread
-                self._start(project_id, call)
+            with suppress(RuntimeError):  # no thread could be started: the call is in the queue of this one
+                super().submit(self._run, project_id, call)
 
-    def _start(self, project_id: str, call: _Call) -> None:
-        """Make a call in a thread. Raises RuntimeError where none could be started; it is in the queue all the same.
+    def _adjust_thread_count(self) -> None:
+        """Start threads until there is one for each call. Raises RuntimeError where none can be started.
 
-        Whoever makes such a call counts as another idle thread for good, and no thread is started while there seem to
-        be idle ones: from the first time on none counts, until there are as many threads as there may be.
+        The executor counts idle threads too, and wrongly after calls for which none could be started: each of those
+        counts as one more when it is over.
         """
-        while self._has_miscounted and self._idle_semaphore.acquire(blocking=False):
-            pass
-        try:
-            super().submit(self._run, project_id, call)
-        except RuntimeError:
-            self._has_miscounted = True
-            raise
+        self._idle_semaphore = threading.Semaphore(0)
+        while len(self._threads) < self._free.taken():
+            super()._adjust_thread_count()  # an idle thread may have been counted since: then this starts none
 
 
 def _project_of_act() -> str:

@@ -42,6 +42,11 @@ class Slots:
         with self._lock:
             return self._fits(project_id)
 
+    def taken(self) -> int:
+        """Return how many slots are taken."""
+        with self._lock:
+            return self._taken.total()
+
     def release(self, project_id: str) -> None:
         """Give a slot back."""
         with self._lock:
