@@ -134,6 +134,15 @@ def test_the_reason_is_not_that_of_an_earlier_file_when_the_newest_is_longer_tha
     assert "refuses" not in str(lag.reason(paths, upstream).problem)
 
 
+def test_the_reason_is_known_where_the_source_says_it_in_another_encoding(
+    paths: ServicePaths, upstream: Upstream
+) -> None:
+    write(paths, [STREAMS, ("walreceiver", REFUSES[1].replace("x", "jurgen"))])
+    file = paths.log / "server-0.json"
+    file.write_bytes(file.read_bytes().replace(b"jurgen", b"j\xfcrgen"))
+    assert "refuses the role" in str(lag.reason(paths, upstream).problem)
+
+
 @pytest.mark.parametrize(
     ("lsn", "drain", "takes_place", "is_refused"),
     [

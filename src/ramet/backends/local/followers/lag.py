@@ -11,7 +11,7 @@ import msgspec
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
-from ramet.backends.local.server.log_reader import lines_backwards
+from ramet.backends.local.server.log_reader import decoded, lines_backwards
 from ramet.backends.local.server.probe import Presence, presence
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
 from ramet.backends.local.sql import connections
@@ -286,7 +286,7 @@ def _messages(paths: ServicePaths, processes: Sequence[str], limit_bytes: int | 
         if limit_bytes is not None and scanned > limit_bytes:
             return
         try:
-            entry = _DECODER.decode(line)
+            entry = decoded(line, _DECODER)
         except (ValueError, msgspec.MsgspecError):
             continue
         if entry.backend_type in processes:

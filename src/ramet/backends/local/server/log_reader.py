@@ -8,6 +8,7 @@ import mmap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -32,6 +33,7 @@ class _Line(msgspec.Struct):
 
 _DECODER = msgspec.json.Decoder(_Line)
 Place = tuple[str, int]
+Read = TypeVar("Read")
 
 
 def read_log(paths: ServicePaths, query: LogQuery) -> LogPage:
@@ -77,7 +79,7 @@ def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
 
 def _entry(line: bytes) -> LogEntry | None:
     try:
-        read = _decoded(line)
+        read = decoded(line, _DECODER)
         at = datetime.strptime(read.timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
     except (ValueError, msgspec.MsgspecError):
         return None
@@ -86,11 +88,12 @@ def _entry(line: bytes) -> LogEntry | None:
     return LogEntry(at, read.error_severity, shown)
 
 
-def _decoded(line: bytes) -> _Line:
+def decoded(line: bytes, decoder: msgspec.json.Decoder[Read]) -> Read:
+    """Return what a decoder reads of a line. Raises ValueError or MsgspecError where that is damaged."""
     try:
-        return _DECODER.decode(line)
+        return decoder.decode(line)
     except UnicodeDecodeError:  # a server writes messages in the encoding of the database
-        return _DECODER.decode(line.decode(errors="replace"))
+        return decoder.decode(line.decode(errors="replace"))
 
 
 def _place(text: str) -> Place:
