@@ -1,6 +1,7 @@
 """What the API server last said, kept up to date by a watch."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,6 +65,22 @@ def test_a_watch_whose_connection_was_lost_without_a_word_is_given_up(
     assert place.pods.get("one") is not None
     found.put("pods", pod("two", "abcdefghij"))
     eventually(lambda: place.pods.get("two") is not None)
+
+
+def test_a_watch_for_which_no_thread_could_be_started_begins_with_the_next_question(
+    cluster: tuple[FakeCluster, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, place = cluster
+    found.put("pods", pod("one", "abcdefghij"))
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            place.pods.get("one")
+    assert place.pods.get("one") is not None
 
 
 def test_a_version_that_the_api_server_has_forgotten_is_no_fault(

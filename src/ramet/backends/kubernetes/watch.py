@@ -53,8 +53,9 @@ class Watched(Generic[_Kind]):
     def _check(self) -> None:
         with self._changed:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._follow, name=f"watch-{self._kind.__name__}", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._follow, name=f"watch-{self._kind.__name__}", daemon=True)
+                thread.start()
+                self._thread = thread
             self._changed.wait_for(lambda: self._version is not None, _FIRST_LIST_SECONDS)
         lost_at = self._lost_at
         if self._version is None or (lost_at is not None and time.monotonic() - lost_at > _STALE_SECONDS):
