@@ -176,3 +176,14 @@ def test_no_result_is_read_through_a_link(workers: tuple[Jobs, Jobs], place: Pla
         link.symlink_to(tmp_path / "secret")
     assert one.kept_result(paths, done, work, 0, code="LOAD_FAILED") is None
     assert one.run(paths, "read", work, 0) is None
+
+
+def test_the_result_of_a_job_that_an_earlier_release_has_begun_is_kept(
+    workers: tuple[Jobs, Jobs], place: Place, work: Work, tmp_path: Path
+) -> None:
+    earlier, one = workers
+    paths, done = place("a"), tmp_path / "copied"
+    assert earlier.result_of(paths, done.name, work, 0, code="COPY_FAILED") is None
+    work.may_end.set()
+    eventually(lambda: one.kept_result(paths, done, work, 0, code="COPY_FAILED") == "done")
+    assert (done.exists(), work.begun) == (True, 1)

@@ -91,7 +91,10 @@ class Jobs:
         if text := files.read(done):
             known: _Facts = json.loads(text)
             return known
-        return self.result_of(paths, done.name, keep, timeout_seconds, code=code)
+        facts = self.result_of(paths, done.name, keep, timeout_seconds, code=code)
+        if facts is not None and not files.read(done):  # the job of an earlier release, which leaves that to who asks
+            files.write(done, json.dumps(facts), durable=True)
+        return facts
 
     def end(self, paths: ServicePaths) -> None:
         """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
