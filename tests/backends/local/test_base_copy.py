@@ -11,7 +11,7 @@ from ramet.backends.local.followers.base_copy import BaseCopy, _Heard
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.server.standby import source_directory
-from ramet.errors import Exhausted
+from ramet.errors import Exhausted, Failed
 from tests.backends.kubernetes.servers import SHARED, UPSTREAM
 
 
@@ -58,3 +58,11 @@ def test_a_copy_is_stopped_before_it_takes_the_space_that_other_services_need(tm
         followers.fetch(server, 0, 0.5)
     with stopped:
         followers.copy_again(server, 0.5)
+
+
+def test_a_copy_that_is_not_complete_does_not_count_as_one_that_has_replaced_the_data(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "services", tmp_path / "sockets")
+    layout.service(SHARED.service_id).unfinished.mkdir(parents=True)
+    followers = LocalFollowers(SimpleNamespace(paths=layout.service), None, None)  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="is not complete"):
+        followers.replace(replace(SHARED, upstream=UPSTREAM), keeps_wal=False)

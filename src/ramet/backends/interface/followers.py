@@ -94,7 +94,8 @@ class Followers(Protocol):
     def replace(self, server: Server, *, keeps_wal: bool) -> None:
         """Make the new copy the data of a stopped standby. May run again. Its own slot begins with that, too.
 
-        Unless `keeps_wal`, the WAL that was archived here is removed: the copy does not continue it.
+        Unless `keeps_wal`, the WAL that was archived here is removed: the copy does not continue it. Raises Failed when
+        the copy is not complete.
         """
 
     def discard_copy(self, service_id: str) -> None:

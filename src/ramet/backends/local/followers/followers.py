@@ -136,6 +136,12 @@ class LocalFollowers:
                 paths.data.rename(before)
             paths.unfinished.rename(paths.data)
             sync_tree(paths.root)
+        elif paths.unfinished.exists():
+            raise Failed(
+                "COPY_INTERRUPTED",
+                f"The new copy of the source of service {server.service_id} is not complete",
+                "It is copied again by itself.",
+            )
         self.pool.driver.remove_tree(before)
         (directory / _COPIED).unlink(missing_ok=True)
 
