@@ -4,11 +4,13 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import read_only_roles
@@ -107,3 +109,24 @@ def test_a_role_for_which_a_database_cannot_be_reached_holds_up_no_others(
     monkeypatch.setattr(read_only_roles, "_take_rights", fail)
     tenant.enforce()
     assert sorted(tried) == ["one", "other"]
+
+
+def test_a_check_that_failed_is_made_again_also_where_no_wal_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks, now, roles = list[float](), [1.0], ReadOnlyRoles()
+    paths = ServicePaths(tmp_path, tmp_path)
+    (paths.data / "pg_wal").mkdir(parents=True)
+    (paths.data / "pg_wal" / "segment").touch()
+
+    def settle(*_: Any) -> dict[Any, float]:
+        checks.append(now[0])
+        if len(checks) == 1:
+            raise Unavailable("SERVER_UNREACHABLE", "It starts")
+        return {}
+
+    monkeypatch.setattr(read_only_roles, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(read_only_roles, "_settle", settle)
+    for now[0] in (1.0, 2.0, 31.0, 32.0, 62.0):
+        roles.enforce(paths)
+    assert checks == [1.0, 31.0]

@@ -24,6 +24,7 @@ from ramet.errors import Unavailable
 _log = logging.getLogger(__name__)
 # A write privilege in addition to another privilege on the same object does not change the digest.
 _SWEEP_SECONDS = 30.0
+_UNKNOWN_NS = -1
 _BUDGET_SECONDS = 2.0
 _LOCK_TIMEOUT = "1s"
 _CONNECT_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions in it
@@ -126,6 +127,7 @@ class ReadOnlyRoles:
         except (psycopg.Error, Unavailable) as error:
             level = logging.INFO if isinstance(error, Unavailable) else logging.WARNING  # a server may just be stopped
             _log.log(level, "the read-only roles of service %s could not be checked: %s", paths.service_id, error)
+            last = replace(last, swept_ns=_UNKNOWN_NS)  # the next full check does not wait until WAL is written
         self._observed[paths.service_id] = replace(last, wal_ns=wal_ns)
 
 
