@@ -130,3 +130,21 @@ def test_a_check_that_failed_is_made_again_also_where_no_wal_is_written(
     for now[0] in (1.0, 2.0, 31.0, 32.0, 62.0):
         roles.enforce(paths)
     assert checks == [1.0, 31.0]
+
+
+def test_no_session_waits_in_a_database_that_a_prepared_transaction_locks(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = (
+        "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = objid AND datname = 'locked'"
+        " WHERE classid = 'pg_database'::regclass AND NOT granted"
+    )
+    tenant.run("CREATE DATABASE locked")
+    tenant.run("BEGIN", "ALTER DATABASE locked RENAME TO renamed", "PREPARE TRANSACTION 'rename'")
+    owner = _owner_of_a_table(tenant, "owner_of_one")
+    tenant.enforce()
+    assert tenant.run(waiting) == [(0,)]
+    tenant.run("ROLLBACK PREPARED 'rename'")
+    monkeypatch.setattr(read_only_roles, "_BUDGET_SECONDS", math.inf)
+    replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()
+    assert not tenant.can_write(owner, f"INSERT INTO {owner}.t VALUES (1)")

@@ -30,6 +30,13 @@ _NO_CONVERSION = re.compile("conversion between .+ is not supported")
 _NO_ROLE = re.compile('role ".*" does not exist', re.DOTALL)
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions
 
+# A new session locks its database in ROW EXCLUSIVE mode. It also queues behind who waits for a lock that conflicts.
+_LOCKED = """
+SELECT DISTINCT datname FROM pg_locks JOIN pg_database d ON d.oid = objid
+WHERE classid = 'pg_database'::regclass
+AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+"""
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _PLATFORM_DATABASE = "postgres"  # no tenant owns it, and only a superuser may change its settings
@@ -212,6 +219,15 @@ def databases(connection: Connection, *, with_templates: bool = False) -> list[D
 def tenant_databases(connection: Connection) -> list[str]:
     """Return the databases that accept connections and that a tenant may have written to, in order of name."""
     return [each.name for each in databases(connection) if each.is_open and not each.untouched]
+
+
+def locked_databases(connection: Connection) -> set[str]:
+    """Return the databases in which new sessions wait for a transaction, such as a prepared one that renames them.
+
+    Nothing ends such a session before that transaction: no timeout applies, and it does not notice that its client has
+    gone. Each one takes a connection of the server away.
+    """
+    return {name for (name,) in rows(connection, _LOCKED)}
 
 
 def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ _SWEEP_SECONDS = 30.0
 _UNKNOWN_NS = -1
 _BUDGET_SECONDS = 2.0
 _LOCK_TIMEOUT = "1s"
-_CONNECT_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions in it
+_CONNECT_SECONDS = 3  # a transaction may lock a database just after it was found not to be locked
 _GROUP_ROLES_SINCE = 16
 _OTHERS = [ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE]
 _READING = ["pg_read_all_data", "pg_monitor", "pg_read_all_settings", "pg_read_all_stats", "pg_stat_scan_tables"]
@@ -176,6 +176,8 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
     writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
     candidates = {oid for _, oid, _, reads, _ in groups if not reads}
     for database in databases:
+        if database in connections.locked_databases(connection):
+            raise Unavailable("DATABASE_LOCKED", f"A transaction locks the database {shown(database)}")
         with connections.connect(
             paths, database, timeout_seconds=_CONNECT_SECONDS, lock_timeout=_LOCK_TIMEOUT
         ) as inside:
