@@ -148,3 +148,42 @@ def test_no_session_waits_in_a_database_that_a_prepared_transaction_locks(
     monkeypatch.setattr(read_only_roles, "_BUDGET_SECONDS", math.inf)
     replace(tenant, read_only_roles=ReadOnlyRoles()).enforce()
     assert not tenant.can_write(owner, f"INSERT INTO {owner}.t VALUES (1)")
+
+
+def test_a_statement_that_waits_for_too_many_locks_is_ended(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(read_only_roles, "_LOCK_TIMEOUT", "30s")
+    monkeypatch.setattr(read_only_roles, "_STATEMENT_TIMEOUT", "2s")
+    owner = _owner_of_a_table(tenant, "long_locked")
+    with connect(tenant.server, tenant.password, sslmode="prefer") as session, session.transaction():
+        session.execute(f"LOCK {owner}.t IN ACCESS SHARE MODE".encode())
+        tenant.enforce()
+    assert "role long_locked" in caplog.text
+    assert "statement timeout" in caplog.text
+
+
+@pytest.mark.parametrize("right", ["owner", "function", "grant", "default", "member"])
+def test_a_role_for_which_the_time_is_over_is_left_as_it_is(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, right: str
+) -> None:
+    name, other = f"late_{right}", f"late_other_{right}"
+    statements = {
+        "owner": [f"CREATE SCHEMA {name} AUTHORIZATION {name}"],
+        "function": [
+            f"GRANT CREATE ON SCHEMA public TO {name}",
+            f"SET ROLE {name}",
+            f"CREATE FUNCTION {name}() RETURNS int LANGUAGE sql SECURITY DEFINER RETURN 1",
+            "RESET ROLE",
+            f"REVOKE CREATE ON SCHEMA public FROM {name}",
+        ],
+        "grant": [f"CREATE TABLE {name} (id int)", f"GRANT INSERT ON {name} TO {name}"],
+        "default": [f"ALTER DEFAULT PRIVILEGES GRANT INSERT ON TABLES TO {name}"],
+        "member": [f"CREATE ROLE {other} CREATEDB", f"GRANT {other} TO {name}"],
+    }
+    tenant.run(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'", f"GRANT {name} TO tsdbadmin", *statements[right])
+    with monkeypatch.context() as hurried:
+        hurried.setattr(read_only_roles, "_ROLE_SECONDS", 0.0)
+        tenant.run(MARK.format(name))
+        tenant.enforce()
+    assert f"role {name} of service {tenant.server.service_id} keeps write privileges: Changing" in caplog.text

@@ -5,10 +5,17 @@ without login that has the privileges of the old one, and of which the admin is 
 of the admin become the admin's: their code could use the admin's privileges before.
 """
 
+import math
 import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from ramet.backends.local.sql import connections, raw_names
 from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
+from ramet.errors import Unavailable
+
+_Found = TypeVar("_Found")
 
 _MEMBERSHIP_OPTIONS_SINCE = 16
 _DATABASES = "SELECT datname FROM pg_database WHERE datdba = %s"
@@ -27,23 +34,34 @@ UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner 
 _WITH_OWNERS_RIGHTS = "SELECT oid::regprocedure::text FROM pg_proc WHERE proowner = %s AND prosecdef"
 
 
-def take(connection: Connection, oid: int, name: str, *, from_admin: bool) -> None:
+def take(connection: Connection, oid: int, name: str, *, from_admin: bool, deadline: float = math.inf) -> None:
     """Reassign a role's objects in the database of a connection, in a transaction, and let the role read them.
 
-    `from_admin` says that the role is a member of the admin.
+    `from_admin` says that the role is a member of the admin. Raises Unavailable when it goes on after the deadline.
     """
-    for (database,) in connection.execute(_DATABASES, (oid,)).fetchall():
+    for (database,) in in_time(connection.execute(_DATABASES, (oid,)).fetchall(), deadline):
         connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database, ADMIN_ROLE)
     if connection.execute(_IS_HERE, (oid,)).fetchone() is None:
         return
-    for (function,) in connection.execute(_WITH_OWNERS_RIGHTS, (oid,)).fetchall():
+    for (function,) in in_time(connection.execute(_WITH_OWNERS_RIGHTS, (oid,)).fetchall(), deadline):
         connection.execute(raw_names.encoded(f"ALTER ROUTINE {function} SECURITY INVOKER"))
     readable = [row[0] for row in connection.execute(_READABLE, (oid, oid, oid)).fetchall()]
     owner = ADMIN_ROLE if from_admin else _make_owner(connection, name)
     connections.run(connection, "REASSIGN OWNED BY {} TO {}", name, owner)
-    for thing in readable:
+    for thing in in_time(readable, deadline):
         right = "USAGE" if thing.startswith("SCHEMA ") else "SELECT"
         connections.run(connection, f"GRANT {right} ON {thing.replace('{', '{{').replace('}', '}}')} TO {{}}", name)
+
+
+def in_time(found: Sequence[_Found], deadline: float) -> Iterator[_Found]:
+    """Yield what statements are made for; raises Unavailable after the deadline, a time of the monotonic clock.
+
+    Each statement may wait for another lock: the limits of the session are for single ones.
+    """
+    for one in found:
+        if time.monotonic() >= deadline:
+            raise Unavailable("ROLE_LOCKED", "Changing what depends on the role takes too long")
+        yield one
 
 
 def _make_owner(connection: Connection, name: str) -> str:

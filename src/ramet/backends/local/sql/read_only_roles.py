@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -27,6 +28,8 @@ _SWEEP_SECONDS = 30.0
 _UNKNOWN_NS = -1
 _BUDGET_SECONDS = 2.0
 _LOCK_TIMEOUT = "1s"
+_STATEMENT_TIMEOUT = "10s"  # it may wait for any number of locks
+_ROLE_SECONDS = 20.0  # for changes, without the sessions that they need: there may be many databases
 _CONNECT_SECONDS = 3  # a transaction may lock a database just after it was found not to be locked
 _GROUP_ROLES_SINCE = 16
 _OTHERS = [ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE]
@@ -142,7 +145,7 @@ def _wal_written_ns(paths: ServicePaths) -> int:
 def _settle(paths: ServicePaths, due: Mapping[_Role, float]) -> dict[_Role, float]:
     """Check the roles that are due, those first that are due the longest; return when each is due next."""
     now, tried = time.monotonic(), dict[int, float]()
-    with connections.connect(paths, lock_timeout=_LOCK_TIMEOUT) as connection:
+    with _session(paths) as connection:
         marked = _marked(connection)
         for role in sorted(marked, key=lambda one: due.get(one, 0.0)):
             if due.get(role, 0.0) > now or (tried and time.monotonic() >= now + _BUDGET_SECONDS):
@@ -152,6 +155,13 @@ def _settle(paths: ServicePaths, due: Mapping[_Role, float]) -> dict[_Role, floa
         if tried:
             marked = _marked(connection)
     return {role: tried.get(role.oid, due.get(role, 0.0)) for role in marked}
+
+
+def _session(
+    paths: ServicePaths, database: str = "postgres", *, timeout_seconds: int = 10
+) -> AbstractContextManager[Connection]:
+    limits = {"lock_timeout": _LOCK_TIMEOUT, "statement_timeout": _STATEMENT_TIMEOUT}
+    return connections.connect(paths, database, timeout_seconds=timeout_seconds, **limits)
 
 
 def _marked(connection: Connection) -> frozenset[_Role]:
@@ -174,21 +184,21 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
     from_admin = any(name == ADMIN_ROLE for _, _, name, _, _ in groups)
     databases = ["postgres", *(name for name in connections.tenant_databases(connection) if name != "postgres")]
     writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
-    candidates = {oid for _, oid, _, reads, _ in groups if not reads}
+    candidates, seconds = {oid for _, oid, _, reads, _ in groups if not reads}, _ROLE_SECONDS
     for database in databases:
         if database in connections.locked_databases(connection):
             raise Unavailable("DATABASE_LOCKED", f"A transaction locks the database {shown(database)}")
-        with connections.connect(
-            paths, database, timeout_seconds=_CONNECT_SECONDS, lock_timeout=_LOCK_TIMEOUT
-        ) as inside:
+        with _session(paths, database, timeout_seconds=_CONNECT_SECONDS) as inside:
             writers |= {row[4] for row in inside.execute(_WRITE_GRANTS, (list(candidates), _WRITES)).fetchall()}
+            begun = time.monotonic()
             with inside.transaction():
-                ownership.take(inside, role.oid, role.name, from_admin=from_admin)
-                _revoke_writes(inside, role)
+                ownership.take(inside, role.oid, role.name, from_admin=from_admin, deadline=begun + seconds)
+                _revoke_writes(inside, role, begun + seconds)
+            seconds -= time.monotonic() - begun
     with connection.transaction():
         _restrict(connection, role)
         left = {direct for direct, oid, *_ in groups if oid in writers}
-        _revoke_memberships(connection, role, left)
+        _revoke_memberships(connection, role, left, time.monotonic() + seconds)
         if from_admin:
             connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role.name)
         # In the transaction in case this process ends after the commit, and again for sessions that began before it.
@@ -201,15 +211,17 @@ def _end_sessions(connection: Connection, role: _Role, left: set[int]) -> None:
         connection.execute(_END_SESSIONS, (role.oid,))
 
 
-def _revoke_writes(connection: Connection, role: _Role) -> None:
-    for kind, thing, privilege, grantor, _ in connection.execute(_WRITE_GRANTS, ([role.oid], _WRITES)).fetchall():
+def _revoke_writes(connection: Connection, role: _Role, deadline: float) -> None:
+    grants = connection.execute(_WRITE_GRANTS, ([role.oid], _WRITES)).fetchall()
+    for kind, thing, privilege, grantor, _ in ownership.in_time(grants, deadline):
         if grantor is not None:
             connections.run(connection, "SET LOCAL ROLE {}", grantor)
         what = f"{privilege} ON {kind} {thing}".replace("{", "{{").replace("}", "}}")
         connections.run(connection, f"REVOKE {what} FROM {{}} CASCADE", role.name)
         if grantor is not None:
             connection.execute("SET LOCAL ROLE NONE")
-    for owner, schema, kind, privilege in connection.execute(_DEFAULT_GRANTS, (role.oid, _WRITES)).fetchall():
+    grants = connection.execute(_DEFAULT_GRANTS, (role.oid, _WRITES)).fetchall()
+    for owner, schema, kind, privilege in ownership.in_time(grants, deadline):
         names = [owner, role.name] if schema is None else [owner, schema, role.name]
         where = "" if schema is None else " IN SCHEMA {}"
         connections.run(
@@ -230,12 +242,13 @@ def _restrict(connection: Connection, role: _Role) -> None:
             connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role.name)
 
 
-def _revoke_memberships(connection: Connection, role: _Role, groups: set[int]) -> None:
+def _revoke_memberships(connection: Connection, role: _Role, groups: set[int], deadline: float) -> None:
     query = (
         "SELECT g.rolname, o.rolname FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid"
         " LEFT JOIN pg_roles o ON o.oid = m.grantor WHERE m.member = %s AND m.roleid = ANY(%s)"
     )
-    for group, grantor in connection.execute(query, (role.oid, sorted(groups))).fetchall():
+    memberships = connection.execute(query, (role.oid, sorted(groups))).fetchall()
+    for group, grantor in ownership.in_time(memberships, deadline):
         if connection.info.server_version // 10000 >= _GROUP_ROLES_SINCE:
             connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", group, role.name, grantor)
         else:
