@@ -89,6 +89,20 @@ def test_jobs_above_the_limit_of_the_host_wait_for_a_slot(workers: tuple[Jobs, J
     eventually(lambda: other.run(place("b"), "read", later, 0.01) == "done")
 
 
+def test_a_job_for_which_no_thread_can_be_started_keeps_no_slot(
+    workers: tuple[Jobs, Jobs], place: Place, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert workers[0].run(place("a"), "read", work, 0) is None
+    work.may_end.set()
+    assert workers[1].run(place("b"), "read", work, PATIENCE_SECONDS) == "done"
+    assert workers[0].run(place("a"), "read", work, PATIENCE_SECONDS) == "done"
+
+
 def test_a_failed_job_returns_its_error(workers: tuple[Jobs, Jobs], place: Place) -> None:
     def fail() -> str:
         raise OSError("no luck")

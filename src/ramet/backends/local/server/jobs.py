@@ -126,8 +126,13 @@ class Jobs:
                 held = stack.pop_all()
             thread = threading.Thread(target=self._do, args=(paths, name, work, held), name=f"{name}-{key[0]}")
             thread.daemon = True
+            try:
+                thread.start()
+            except RuntimeError as error:
+                held.close()
+                _log.warning("%s of service %s begins later: %s", name, paths.service_id, error)
+                return None
             self._running[key] = thread
-            thread.start()
         return thread
 
     def _do(self, paths: ServicePaths, name: str, work: Callable[[], str], held: contextlib.ExitStack) -> None:
