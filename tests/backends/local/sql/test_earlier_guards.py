@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.earlier_guards import drop_event_trigger, entered
+from ramet.backends.local.sql.earlier_guards import drop_event_trigger
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local import forks
 from tests.backends.local.earlier_guards import guard_table, install_guards
@@ -112,16 +112,6 @@ def test_nothing_is_left_of_the_guards_after_a_renewal(older: Older) -> None:
         "INSERT INTO orders VALUES (1)",
         "UPDATE orders SET title = 'x'",
     )
-
-
-def test_a_closed_database_is_open_only_while_the_platform_connects_to_it(older: Older) -> None:
-    paths = older.instances.paths(older.server.service_id)
-    with connections.connect(paths) as platform:
-        (closed,) = (each for each in connections.databases(platform) if each.name == "closed")
-        with entered(paths, closed) as inside:
-            assert inside.execute("SELECT FROM pg_stat_activity WHERE datname = 'closed'").fetchall() == [()]
-            found = platform.execute("SELECT datallowconn, datconnlimit FROM pg_database WHERE datname = 'closed'")
-            assert found.fetchone() == (False, 7)
 
 
 def test_sessions_that_know_the_guards_work_without_them(older: Older) -> None:

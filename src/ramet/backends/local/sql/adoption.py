@@ -14,8 +14,8 @@ import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import (
+    closed_databases,
     connections,
-    earlier_guards,
     foreign,
     former_superusers,
     neutralization,
@@ -174,7 +174,7 @@ def _take_from_superusers(paths: ServicePaths) -> None:
         def note(title: str, names: Iterable[str]) -> None:
             foreign.note(paths, {title: [raw_names.shown(f"{database.name}: {name}") for name in names]})
 
-        with earlier_guards.entered(paths, database) as connection:
+        with closed_databases.entered(paths, database) as connection:
             locking = prepared_transactions.locking_extensions(connection)
             note(_ENDED, locking)
             prepared_transactions.roll_back_here(connection, locking)

@@ -4,10 +4,6 @@ Data directories of that time have them until they are renewed. Their rows are d
 lock on tenants' tables, and which extensions cannot prevent. read_only_access.py replaces them.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-
-from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 
@@ -35,7 +31,6 @@ _STATEMENTS_BEFORE = """
 SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 AND state = 'active' AND backend_type = 'client backend' AND query_start < %s LIMIT 1
 """
-_NO_CONNECTIONS = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS true CONNECTION LIMIT 0"
 
 
 def are_in(connection: Connection) -> bool:
@@ -67,25 +62,3 @@ def drop_event_trigger(connection: Connection, name: str) -> None:
 def _still_used(connection: Connection) -> bool:
     row = connection.execute("SELECT clock_timestamp()").fetchone()
     return row is not None and connection.execute(_STATEMENTS_BEFORE, row).fetchone() is not None
-
-
-@contextmanager
-def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
-    """Connect to a database; one that accepts no connections is opened to the platform only, while that connects."""
-    with ExitStack() as stack:
-        with nullcontext() if database.is_open else _opened(paths, database):
-            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s"))
-        yield connection
-
-
-@contextmanager
-def _opened(paths: ServicePaths, database: connections.Database) -> Iterator[None]:
-    with connections.connect(paths) as outside:
-        row = outside.execute("SELECT datconnlimit FROM pg_database WHERE oid = %s", (database.oid,)).fetchone()
-        limit = -1 if row is None else row[0]
-        connections.run(outside, _NO_CONNECTIONS, database.name)
-        try:
-            yield
-        finally:
-            closing = "ALTER DATABASE {} WITH ALLOW_CONNECTIONS false CONNECTION LIMIT {limit}"
-            connections.run(outside, closing, database.name, limit=limit)

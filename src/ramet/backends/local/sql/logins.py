@@ -11,7 +11,7 @@ from datetime import datetime
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, earlier_guards, ownership, prepared_transactions
+from ramet.backends.local.sql import closed_databases, connections, ownership, prepared_transactions
 from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.raw_names import database_of
@@ -115,7 +115,7 @@ def _remove(paths: ServicePaths, connection: Connection, oid: int, name: str) ->
             _disown(connection, oid, name)
         for database in connections.databases(connection, with_templates=True):
             if database.oid in concerned and database.name != database_of(connection):
-                with earlier_guards.entered(paths, database) as inside, inside.transaction():
+                with closed_databases.entered(paths, database) as inside, inside.transaction():
                     _disown(inside, oid, name)
         connections.run(connection, "DROP ROLE IF EXISTS {}", name)
     except psycopg.Error as error:

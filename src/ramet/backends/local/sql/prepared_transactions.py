@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import closed_databases, connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Failed
 
-_LOCKED = "1s"
 _PREPARED = "SELECT prepared, dbid, gid, ownerid = 10 FROM pg_prepared_xact()"
 # DDL keeps its lock on the catalogs that it changes until its transaction ends. Locks on shared catalogs have no
 # database. The locks of a transaction are found by the lock on its own transaction ID.
@@ -133,19 +132,9 @@ def _lock_each_other(paths: ServicePaths, closed: Sequence[connections.Database]
 
 @contextlib.contextmanager
 def _inside(paths: ServicePaths, connection: Connection, database: connections.Database) -> Iterator[Connection]:
-    """Yield a session in a database, which is opened temporarily when it accepts no connections."""
+    """Yield a session in a database, also in one that accepts no connections."""
     if database_of(connection) == database.name:
         yield connection
         return
-    with contextlib.ExitStack() as stack:
-        if not database.is_open:
-            _let_in(connection, database, allowed=True)
-            stack.callback(_let_in, connection, database, allowed=False)
-        yield stack.enter_context(connections.connect(paths, database.name))
-
-
-def _let_in(connection: Connection, database: connections.Database, *, allowed: bool) -> None:
-    with connection.transaction():
-        # Nobody but a prepared transaction keeps the row locked: it does not end by itself.
-        connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", (_LOCKED,))
-        connection.execute("UPDATE pg_database SET datallowconn = %s WHERE oid = %s", (allowed, database.oid))
+    with closed_databases.entered(paths, database) as session:
+        yield session

@@ -11,7 +11,7 @@ import logging
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, earlier_guards
+from ramet.backends.local.sql import closed_databases, connections, earlier_guards
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Unavailable
@@ -116,7 +116,7 @@ def renew(paths: ServicePaths) -> bool:
 def _renew_one(paths: ServicePaths, database: connections.Database, *, marked: bool = True) -> bool:
     """Upgrade one database; unless `marked`, it does not count as current yet."""
     try:
-        with earlier_guards.entered(paths, database) as connection:
+        with closed_databases.entered(paths, database) as connection:
             if not earlier_guards.remove(connection):
                 return False
             if marked and not is_current(connection):

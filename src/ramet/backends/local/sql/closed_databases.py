@@ -1,0 +1,46 @@
+"""Sessions of the platform in databases that accept no connections, which are open while it connects.
+
+Their connection limit stays as it is: it could not be restored after a kill. Tenants who come in at that moment go.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+
+_OPEN = """
+UPDATE pg_database d SET datallowconn = true WHERE d.oid = %s AND NOT datallowconn
+RETURNING ARRAY(SELECT pid FROM pg_stat_activity WHERE datid = d.oid)
+"""
+_CLOSE = "UPDATE pg_database SET datallowconn = false WHERE oid = %s"
+_END_LATER_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datid = %s AND pid <> ALL(%s) AND usesysid <> 10 AND backend_type = 'client backend'
+"""
+
+
+@contextmanager
+def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
+    """Connect to a database; one that accepts no connections is closed again as soon as that is done.
+
+    Raises psycopg.errors.LockNotAvailable when a transaction locks the row of such a database.
+    """
+    with ExitStack() as stack:
+        with nullcontext() if database.is_open else _opened(paths, database.oid):
+            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s"))
+        yield connection
+
+
+@contextmanager
+def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
+    """Open a database. Of several sessions of the platform at once, the one that has opened it closes it."""
+    with connections.connect(paths, lock_timeout="1s") as outside:
+        opened = outside.execute(_OPEN, (oid,)).fetchone()
+        try:
+            yield
+        finally:
+            if opened is not None:
+                outside.execute(_CLOSE, (oid,))
+                outside.execute(_END_LATER_SESSIONS, (oid, *opened))
