@@ -1,7 +1,9 @@
 """Logins on a real server: their rights, and what is left when they are dropped."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, logins, session_settings
+from ramet.backends.local.sql import closed_databases, connections, logins, session_settings
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
@@ -213,6 +215,36 @@ def test_a_login_that_cannot_be_dropped_now_does_not_keep_those_after_it(place: 
         found = platform.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (names,)).fetchall()
         assert found == [(names[0],)]
     place.logins.drop(place.server, names)
+
+
+def test_a_database_that_cannot_be_entered_keeps_no_other_login(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["ramet_login_first", "ramet_login_fourth", "ramet_login_second", "ramet_login_third"]
+    passwords = {name: place.make(name) for name in names}
+    tried: list[str] = []
+    entered = closed_databases.entered
+
+    def note(*at: Any, **settings: Any) -> AbstractContextManager[connections.Connection]:
+        tried.append(at[1].name)
+        return entered(*at, **settings)
+
+    monkeypatch.setattr(closed_databases, "entered", note)
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+        platform.execute("CREATE DATABASE renamed")
+        for name, database in ((names[0], "renamed"), (names[1], "renamed"), (names[2], "template1")):
+            with place.open(name, passwords[name], dbname=database) as session:
+                session.execute("SET ROLE NONE")
+                session.execute("SELECT lo_create(0)")
+        for statement in ("BEGIN", "ALTER DATABASE renamed RENAME TO other", "PREPARE TRANSACTION 'renames'"):
+            platform.execute(statement.encode())
+        with pytest.raises(Unavailable):
+            place.logins.drop(place.server, names)
+        query = "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) ORDER BY 1"
+        assert platform.execute(query, (names,)).fetchall() == [(name,) for name in names[:2]]
+        assert tried == ["renamed", "template1"]
+        platform.execute("ROLLBACK PREPARED 'renames'")
+        place.logins.drop(place.server, names)
+        assert platform.execute(query, (names,)).fetchall() == []
+        platform.execute("DROP DATABASE renamed WITH (FORCE)")
 
 
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:
