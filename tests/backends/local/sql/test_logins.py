@@ -217,6 +217,19 @@ def test_a_login_that_cannot_be_dropped_now_does_not_keep_those_after_it(place: 
     place.logins.drop(place.server, names)
 
 
+def test_a_login_is_dropped_that_has_something_in_a_database_whose_removal_was_interrupted(place: Place) -> None:
+    password = place.make("ramet_login_first")
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+        platform.execute("CREATE DATABASE broken")
+        with place.open("ramet_login_first", password, dbname="broken") as session:
+            session.execute("SELECT lo_create(70001)")
+        platform.execute("ALTER DATABASE broken OWNER TO ramet_login_first")
+        platform.execute("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'")
+        place.logins.drop(place.server, ["ramet_login_first"])
+        assert platform.execute("SELECT FROM pg_roles WHERE rolname = 'ramet_login_first'").fetchall() == []
+        platform.execute("DROP DATABASE broken")
+
+
 def test_a_database_that_cannot_be_entered_keeps_no_other_login(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["ramet_login_first", "ramet_login_fourth", "ramet_login_second", "ramet_login_third"]
     passwords = {name: place.make(name) for name in names}

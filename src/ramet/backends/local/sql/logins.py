@@ -29,6 +29,11 @@ _IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
 _HAS_IN = """
 SELECT DISTINCT dbid FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = %s AND dbid <> 0
 """
+# A database whose removal was interrupted cannot be entered, and can only be dropped.
+_FORGET_IN_INVALID = """
+DELETE FROM pg_shdepend s USING pg_database d WHERE d.oid = s.dbid AND d.datconnlimit = -2
+AND s.refclassid = 'pg_authid'::regclass AND s.refobjid = %s
+"""
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = ANY(%s)"
 
 
@@ -116,6 +121,7 @@ def _remove(
     `unreachable` gets the databases that cannot be entered now.
     """
     try:
+        connection.execute(_FORGET_IN_INVALID, (oid,))
         concerned = {database for (database,) in connection.execute(_HAS_IN.encode(), (oid,)).fetchall()}
         with connection.transaction():
             _disown(connection, oid, name)
