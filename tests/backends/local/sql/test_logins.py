@@ -230,6 +230,21 @@ def test_a_login_is_dropped_that_has_something_in_a_database_whose_removal_was_i
         platform.execute("DROP DATABASE broken")
 
 
+@pytest.mark.parametrize("database", ["tsdb", "template1"])
+def test_a_prepared_transaction_that_makes_something_for_a_login_does_not_keep_it(place: Place, database: str) -> None:
+    password = place.make("ramet_login_first")
+    with place.open("tsdbadmin", place.password, dbname=database) as admin:
+        for gid, change in (("kept", "SELECT lo_create(70002)"), ("ended", "SELECT lo_create(70001)")):
+            user = ("tsdbadmin", place.password) if gid == "kept" else ("ramet_login_first", password)
+            with place.open(*user, dbname=database) as session:
+                for statement in ("SET ROLE NONE", "BEGIN", change, f"PREPARE TRANSACTION '{gid}'"):
+                    session.execute(statement.encode())
+        place.logins.drop(place.server, ["ramet_login_first"])
+        assert admin.execute("SELECT FROM pg_roles WHERE rolname = 'ramet_login_first'").fetchall() == []
+        assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("kept",)]
+        admin.execute("ROLLBACK PREPARED 'kept'")
+
+
 def test_a_database_that_cannot_be_entered_keeps_no_other_login(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["ramet_login_first", "ramet_login_fourth", "ramet_login_second", "ramet_login_third"]
     passwords = {name: place.make(name) for name in names}

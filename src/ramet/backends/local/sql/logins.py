@@ -118,14 +118,19 @@ def _remove(
     """Drop a role that cannot log in any more; return why that is not possible now.
 
     It may have something in any database, also in a template: whoever may connect to one can make large objects there.
-    `unreachable` gets the databases that cannot be entered now.
+    Prepared transactions that have made something for it keep it, and are rolled back. `unreachable` gets the databases
+    that cannot be entered now.
     """
     try:
+        every = connections.databases(connection, with_templates=True)
+        held = prepared_transactions.locking_role(connection, oid)
+        with _reaching(unreachable, *(each.database_oid for each in held)):
+            prepared_transactions.roll_back(paths, connection, every, held)
         connection.execute(_FORGET_IN_INVALID, (oid,))
         concerned = {database for (database,) in connection.execute(_HAS_IN.encode(), (oid,)).fetchall()}
         with connection.transaction():
             _disown(connection, oid, name)
-        for database in connections.databases(connection, with_templates=True):
+        for database in every:
             if database.oid in concerned and database.name != database_of(connection):
                 with (
                     _reaching(unreachable, database.oid),

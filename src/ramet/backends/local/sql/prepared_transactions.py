@@ -35,6 +35,13 @@ WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransa
     AND l.relation = 'pg_authid'::regclass AND l.mode = 'RowExclusiveLock')
 AND NOT EXISTS (SELECT FROM locks l WHERE l.transactionid = a.xmax AND l.pid IS NOT NULL)
 """
+# What makes an object of a role, or grants something to it, locks the role.
+_LOCKING_ROLE = """
+WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
+SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
+WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
+    AND l.classid = 'pg_authid'::regclass AND l.objid = %s)
+"""
 _LOCKING_EXTENSIONS = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
@@ -72,6 +79,12 @@ def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
     """Return the prepared transactions that may have changed a role whose row is locked, unless a session has."""
     found = connection.execute(_CHANGING_ROLE, (role_oid,)).fetchall()
     return [Prepared(oid, name, changes_shared=True) for oid, name in found]
+
+
+def locking_role(connection: Connection, role_oid: int) -> list[Prepared]:
+    """Return the prepared transactions because of which a role cannot be dropped."""
+    found = connection.execute(_LOCKING_ROLE, (role_oid,)).fetchall()
+    return [Prepared(oid, name, changes_shared=False) for oid, name in found]
 
 
 def locking_extensions(connection: Connection) -> list[str]:
