@@ -51,7 +51,7 @@ class LocalParameters:
         paths = self.instances.paths(server.service_id)
         if not postgres.is_ready(paths):
             raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} is not serving")
-        in_force = paths.config_file.read_text()
+        in_force = files.read_existing(paths.config_file)
         self.instances.config.write(server, Phase.OPEN)
         try:
             with connections.connect(paths) as connection:

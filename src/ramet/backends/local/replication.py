@@ -115,7 +115,7 @@ class LocalReplication:
     def _change(self, paths: ServicePaths, config: Callable[[str], str], hba: Callable[[str], str]) -> None:
         """Change postgresql.conf and pg_hba.conf of a running server, which may be open or closed."""
         for path, change in ((paths.config_file, config), (paths.hba_file, hba)):
-            files.write(path, change(path.read_text()))
+            files.write(path, change(files.read_existing(path, errors="surrogateescape")))
         postgres.reload(paths)
 
 

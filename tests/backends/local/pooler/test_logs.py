@@ -1,6 +1,7 @@
 """The log of a pooler or a balancer that runs has a bound, and an error that cites it reads the end of it only."""
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,18 +30,21 @@ def test_a_long_log_is_truncated_under_the_process_that_appends_to_it(
     assert (home / LOG).read_text() == "next"
 
 
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
 def test_no_file_is_truncated_through_a_link_in_place_of_a_log(
-    backend: LocalBackend, parent: Server, tmp_path: Path
+    backend: LocalBackend, parent: Server, link: Callable[[Path, Path], None]
 ) -> None:
-    home, others = backend.instances.paths(parent.service_id).root / pooler.POOLER, tmp_path / "others"
+    home = backend.instances.paths(parent.service_id).root / pooler.POOLER
+    others = home.with_name("others")
     backend.instances.account.make_directory(home)
     others.write_bytes(bytes(_LONG_BYTES))
     (home / LOG).unlink(missing_ok=True)
-    (home / LOG).symlink_to(others)
+    link(home / LOG, others)
     backend.servers._due_at.clear()
     backend.servers.maintain(parent, 0.5, datetime.now(UTC))
     assert others.stat().st_size == _LONG_BYTES
     (home / LOG).unlink()
+    others.unlink()
 
 
 def test_the_last_lines_are_read_from_the_end(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """One server from its files to its endpoint."""
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
@@ -94,3 +96,17 @@ def _reads_only(server: Server, password: Secret) -> bool:
 
 def _answer(port: int) -> probe.Answer:
     return probe.ask("localhost", port, "tsdbadmin", "tsdb", tls=True)
+
+
+def test_closing_a_server_copies_nothing_to_which_a_link_in_place_of_its_configuration_leads(
+    instances: Instances, tmp_path: Path
+) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    config, secret = instances.paths(server.service_id).config_file, tmp_path / "secret"
+    secret.write_text("a secret")
+    config.unlink()
+    config.symlink_to(secret)
+    with pytest.raises(FileNotFoundError, match="Not a file"):
+        instances.close(server)
+    assert config.is_symlink()

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.restore.standby_copy import place_histories
 from ramet.backends.local.volumes.copy import CopyDriver
-from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, check_segment
+from ramet.backends.local.wal.archive import add_histories
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, check_segment, place_history
 from ramet.backends.local.wal.segment import UNREADABLE, Segment
 from tests.backends.local.segments import DISK_FAULTS, IDENTIFIER, make_unreadable, write_segment
 
@@ -43,3 +46,20 @@ def test_a_segment_that_the_disk_cannot_read_is_taken_from_another_directory(
     write_segment(other, segments[1])
     source.place_all(segments, data, None)
     assert all((data / WAL_DIRECTORY / segment.name).exists() for segment in segments)
+
+
+def test_no_file_is_copied_through_a_link_in_place_of_a_timeline_history(tmp_path: Path) -> None:
+    parent, data, secret = ServicePaths(tmp_path / "a", tmp_path), tmp_path / "copy", tmp_path / "secret"
+    live = parent.data / WAL_DIRECTORY
+    for directory in (parent.archive, live, data / WAL_DIRECTORY):
+        directory.mkdir(parents=True)
+    secret.write_text("1 is a secret")
+    (live / "00000002.history").symlink_to(secret)
+    (live / "00000003.history").write_text("1\t0/3000000\tno recovery target specified")
+    for timeline in (2, 3):
+        place_history(timeline, [live], data)
+    assert [path.name for path in (data / WAL_DIRECTORY).iterdir()] == ["00000003.history"]
+    place_histories(parent, data)
+    assert [path.name for path in (data / WAL_DIRECTORY).iterdir()] == ["00000003.history"]
+    add_histories(live, parent.archive)
+    assert [path.name for path in parent.archive.iterdir()] == ["00000003.history"]

@@ -34,19 +34,26 @@ def write(path: Path, content: str | bytes = "", *, durable: bool = False, mode:
         flush(path.parent)
 
 
-def read(path: Path, *, errors: str = "strict") -> str:
-    """Return what is in a text file; nothing when there is none, or a symbolic link."""
-    with suppress(FileNotFoundError), plain(path) as file:
-        return file.read().decode(errors=errors)
+def read(path: Path, *, errors: str = "strict", parent: int | None = None) -> str:
+    """Return what is in a text file; nothing when there is none, or a symbolic link. `parent` is as for `opened`."""
+    with suppress(FileNotFoundError):
+        return read_existing(path, errors=errors, parent=parent)
     return ""
 
 
+def read_existing(path: Path, *, errors: str = "strict", parent: int | None = None) -> str:
+    """Return what is in a text file. Raises FileNotFoundError where `read` returns nothing."""
+    with plain(path, parent=parent) as file:
+        return file.read().decode(errors=errors)
+
+
 @contextmanager
-def plain(path: Path) -> Iterator[BinaryIO]:
+def plain(path: Path, *, parent: int | None = None) -> Iterator[BinaryIO]:
     """Open a file to read it. Raises FileNotFoundError also for a symbolic link: root would show what it points to."""
     with ExitStack() as stack:
         try:
-            descriptor = stack.enter_context(opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = stack.enter_context(opened(path, flags, parent=parent))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise _no_file(path) from error

@@ -224,5 +224,6 @@ def _mark_of(certificate: Path) -> str:
 def _bound(home: Path, name: str) -> None:
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     with files.opened_directory(home) as directory, files.opened(home / name, flags, parent=directory) as log:
-        if os.fstat(log).st_size > _LARGEST_LOG_BYTES:
+        found = os.fstat(log)
+        if found.st_size > _LARGEST_LOG_BYTES and found.st_nlink == 1:
             os.ftruncate(log, 0)

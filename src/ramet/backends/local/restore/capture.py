@@ -26,7 +26,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.backends.local.wal.locate import copy_history
 from ramet.errors import Failed, Unavailable
 from ramet.machine.processes import boot_id
 from ramet.model.timestamps import rfc3339
@@ -137,7 +137,7 @@ class Capturing:
             )
         for history in place.parent.archive.glob("*.history"):
             # PostgreSQL chooses the first timeline without one: WAL of another one might have the same names.
-            files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
+            copy_history(history, data)
         return replace(made, facts=made.facts | {FETCHED: fetched.facts_of(state)})
 
     def _copy_serving(self, child: Server, source: Source, parent: ServicePaths, data: Path) -> Capture:

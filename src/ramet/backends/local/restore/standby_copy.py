@@ -29,7 +29,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row, value
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.control_file import read_control_data, read_standby_end
-from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, live_and_archived
+from ramet.backends.local.wal.locate import WAL_DIRECTORY, BrokenChain, WalSource, copy_history, live_and_archived
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_before, segments_in
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
@@ -176,7 +176,7 @@ def place_histories(parent: ServicePaths, data: Path) -> None:
     for directory in live_and_archived(parent):
         for history in directory.glob("*.history"):
             if not (data / WAL_DIRECTORY / history.name).exists():
-                files.write(data / WAL_DIRECTORY / history.name, history.read_bytes())
+                copy_history(history, data)
 
 
 def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -> None:

@@ -119,7 +119,7 @@ class ConfigFiles:
         """Remove a module from a server that has just started if the server cannot load it."""
         paths = self.layout.service(server.service_id)
         if self.read_only_modules.provide(paths, server.pg_major) is None:
-            in_force = paths.config_file.read_text()
+            in_force = files.read_existing(paths.config_file)
             without = without_module(in_force)
             if without != in_force:
                 files.write(paths.config_file, without)

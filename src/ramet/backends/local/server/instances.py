@@ -161,7 +161,7 @@ class Instances:
         paths = self.paths(server.service_id)
         if not postgres.is_ready(paths):
             return False
-        in_force = paths.config_file.read_text()
+        in_force = files.read_existing(paths.config_file)
         self.config.write(server, Phase.OPEN)
         if self._takes_a_start(server, paths):
             files.update(paths.config_file, in_force)  # otherwise the reload that closes it would log this
@@ -185,7 +185,7 @@ class Instances:
         paths = self.paths(server.service_id)
         features = replace(self.config.features(server), superusers=foreign.names_of(foreign.read(paths)))
         files.update(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))  # first: what is seen goes by it
-        files.update(paths.config_file, configuration.closing(paths.config_file.read_text()))
+        files.update(paths.config_file, configuration.closing(files.read_existing(paths.config_file)))
         self._reload_until(server, probe.Answer.REFUSES)
 
     def secure(self, server: Server, *, is_new: bool, neutralize: bool, rotates_all: bool = True) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def readdress(instances: Instances, server: Server) -> bool:
     if not postgres.is_ready(paths):
         return False
     instances.ensure_certificate(server)
-    in_force = paths.config_file.read_text()
+    in_force = files.read_existing(paths.config_file)
     instances.config.write(server, Phase.OPEN)
     with connections.connect(paths) as connection:
         listens_elsewhere = connection.execute(_LISTENS_ELSEWHERE).fetchone() is not None

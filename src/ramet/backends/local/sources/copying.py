@@ -171,7 +171,7 @@ class Import:
         file = self.directory / "contents"
         ended = self.workplace.run([program, "--list", "--file", str(file), str(self.directory / _DUMP)], {})
         check(ended, "LOAD_FAILED", "pg_restore cannot read what was fetched from the source")
-        return file.read_text(errors="replace")
+        return files.read_existing(file, errors="replace")
 
     @contextlib.contextmanager
     def _reporting(self, text: Callable[[], str]) -> Iterator[None]:

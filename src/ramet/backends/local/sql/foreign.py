@@ -72,7 +72,8 @@ def names_of(found: Foreign | None) -> Sequence[str]:
 
 def _read(note: Path) -> Foreign | None:
     try:
-        return msgspec.convert(json.loads(note.read_bytes()), Foreign)
+        with files.plain(note) as file:
+            return msgspec.convert(json.loads(file.read()), Foreign)
     except GONE:
         return None
 

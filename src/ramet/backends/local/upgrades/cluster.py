@@ -5,6 +5,7 @@ files by reflink where the volume shares blocks, so the old cluster stays whole,
 again with it.
 """
 
+import os
 import shutil
 import subprocess
 import time
@@ -190,14 +191,24 @@ class Cluster:
 
     def _explanation(self, new: Path) -> str:
         """Return the end of pg_upgrade's log, and the reports and errors that it refers to."""
-        said = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()][-_SHOWN_LINES:]
-        for report in sorted(new.glob("pg_upgrade_output.d/*/*.txt")):
-            said += [f"{report.name}:", *report.read_text(errors="replace").splitlines()[:_SHOWN_LINES]]
-        for log in sorted(new.glob("pg_upgrade_output.d/*/log/*.log")):
-            lines = log.read_text(errors="replace").splitlines()
-            said += [line for line in lines if "error: " in line or "ERROR: " in line or "FATAL: " in line]
+        log = files.read(self._log, errors="replace")
+        said = [line for line in log.splitlines() if line.strip()][-_SHOWN_LINES:]
+        # The servers' user owns what is there: no link in place of a directory or a file is followed.
+        for _, _, names, directory in os.fwalk(new / "pg_upgrade_output.d"):
+            for name in sorted(names):
+                said += _shown(name, directory)
         shown = [line for line in said if " ok" not in line[-4:]]
         return "\n".join(shown)[-_SHOWN_CHARACTERS:]
+
+
+def _shown(name: str, directory: int) -> Iterator[str]:
+    """Yield what an error shows of a file of pg_upgrade: the beginning of a report, the errors of a log."""
+    if name.endswith(".txt"):
+        yield f"{name}:"
+        yield from files.read(Path(name), errors="replace", parent=directory).splitlines()[:_SHOWN_LINES]
+    elif name.endswith(".log"):
+        lines = files.read(Path(name), errors="replace", parent=directory).splitlines()
+        yield from (line for line in lines if "error: " in line or "ERROR: " in line or "FATAL: " in line)
 
 
 def directory_of(paths: ServicePaths) -> Path:

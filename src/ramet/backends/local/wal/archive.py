@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ramet.backends.local.host.files import flush, write
+from ramet.backends.local.host.files import flush, read, write
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_named
 
@@ -60,7 +60,7 @@ def add_histories(wal: Path, archive: Path) -> None:
     """
     for history in wal.glob(_HISTORIES):
         target = archive / history.name
-        if not target.exists() and (content := history.read_bytes())[:1].isdigit():
+        if not target.exists() and (content := read(history, errors="surrogateescape"))[:1].isdigit():
             write(target, content, durable=True)
 
 

@@ -51,11 +51,17 @@ def place_history(timeline: int, directories: Sequence[Path], data: Path) -> Non
     Recovery ends within a page, with which the first segment of the new timeline begins: without the history PostgreSQL
     refuses that page, because it is of an earlier timeline.
     """
-    name = history_name(timeline)
     for directory in directories:
-        with contextlib.suppress(FileNotFoundError):
-            files.write(data / WAL_DIRECTORY / name, (directory / name).read_bytes())
+        if copy_history(directory / history_name(timeline), data):
             return
+
+
+def copy_history(history: Path, data: Path) -> bool:
+    """Copy the history of a timeline into a data directory; tell whether there is one. A link to one is none."""
+    with contextlib.suppress(FileNotFoundError), files.plain(history) as file:
+        files.write(data / WAL_DIRECTORY / history.name, file.read())
+        return True
+    return False
 
 
 def ended_at(directory: Path, timeline: int) -> str | None:
