@@ -1,6 +1,7 @@
 """What the other Ramet answers, or does not, while a service moves there."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,26 @@ def test_labels_that_are_added_while_a_service_is_copied_do_not_end_its_move(pai
     go_on(pair, blocked)
     assert pair.places() == ["there"]
     assert pair.copies()[0].labels == labels
+
+
+def test_labels_that_are_set_there_stay_where_the_rest_is_given_once_more(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_id, blocked = held_at(pair, "equip")
+    equip, asked = Elsewhere.equip, list[str]()
+
+    def lose_first_answer(there: Watched, service_id: str, *rest: Any) -> list[str]:
+        notes = equip(there, service_id, *rest)
+        asked.append(service_id)
+        if len(asked) == 1:
+            update_labels(pair.there.plane, pair.there.project.id, service_id, {"set": "there"})
+            raise Unavailable("SERVER_UNREACHABLE", "No Ramet answers")
+        return notes
+
+    monkeypatch.setattr(Watched, "equip", lose_first_answer)
+    go_on(pair, blocked)
+    assert (shown(pair, move_id).status, len(asked)) == (OperationStatus.SUCCEEDED, 2)
+    assert pair.copies()[0].labels == {"set": "there"}
 
 
 @pytest.mark.parametrize("status", [403, 503])

@@ -80,9 +80,10 @@ class Elsewhere:
     def take_place(self, service_id: str, lsn: str) -> None:
         self.client.promote_service(service_id, wait_for_lsn=lsn, drain=True, take_place=True)
 
-    def equip(self, service_id: str, belongings: Belongings) -> list[str]:
+    def equip(self, service_id: str, belongings: Belongings, mark: Mapping[str, str]) -> list[str]:
         there = self.client.get_service(service_id).metadata.labels
-        self.client.update_labels(service_id, {**dict.fromkeys(there), **belongings.labels})
+        if mark.items() <= there.items():
+            self.client.update_labels(service_id, {**dict.fromkeys(there), **belongings.labels})
         notes = list[str]()
         for what, give in self._gifts(service_id, belongings):
             try:

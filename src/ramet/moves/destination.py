@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Belongings:
-    """What the service has there, too: the first six from the beginning, the others when it is open."""
+    """What the service has there, too: the first six from the beginning, labels and the others when it is open."""
 
     name: str
     service_type: ServiceType
@@ -96,10 +96,11 @@ class Destination(Protocol):
     def take_place(self, service_id: str, lsn: str) -> None:
         """Request that a service stops following as soon as it has all until `lsn`, and takes its source's place."""
 
-    def equip(self, service_id: str, belongings: Belongings) -> list[str]:
+    def equip(self, service_id: str, belongings: Belongings, mark: Mapping[str, str]) -> list[str]:
         """Give an open service what it has here; return in sentences what it could not be given. May run again.
 
-        Its labels become those that the service has here now, so the mark goes.
+        As long as it has the mark its labels become those that the service has here now, without the mark: after that
+        those that it has there count.
         """
 
     def delete(self, service_id: str) -> None:

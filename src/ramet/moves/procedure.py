@@ -194,7 +194,7 @@ class Move(Steps):
         try:
             with self._destination(work) as there:
                 belongings = belongings_of(self.tools.service(work.subject), work.state.name)
-                notes = there.equip(_target_of(work), belongings)
+                notes = there.equip(_target_of(work), belongings, _mark_of(work))
         except Error as error:
             if self.tools.clock() - work.step_started_at < _EQUIP_WITHIN:
                 return Wait(_PAUSE_SECONDS, str(error))
