@@ -1,6 +1,7 @@
 """What refuses a source that a standby should follow."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,22 @@ def _refused(facts: UpstreamFacts) -> list[str]:
 @pytest.mark.parametrize(("origins", "refused"), [(100, []), (101, ["replication origins"])])
 def test_a_source_with_more_origins_than_a_standby_can_have_is_refused(origins: int, refused: list[str]) -> None:
     assert _refused(replace(_FACTS, origins=origins)) == refused
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"can_enter": False}, ["roles"]),
+        ({"bootstrap_role": "jürgen", "encoding": "LATIN1"}, ["roles"]),
+        ({"bootstrap_role": "jürgen", "encoding": "UTF8"}, []),
+        ({"bootstrap_role": "jürgen", "encoding": "SQL_ASCII"}, []),
+        ({"encoding": "LATIN1"}, []),
+    ],
+)
+def test_a_source_as_whose_superuser_its_copy_could_not_be_entered_is_refused(
+    fields: dict[str, Any], refused: list[str]
+) -> None:
+    assert _refused(replace(_FACTS, **fields)) == refused
 
 
 @pytest.mark.parametrize(("databases", "refused"), [(("shop", "postgres"), []), (("shop",), ["databases"])])

@@ -18,6 +18,8 @@ _MAINTENANCE_DATABASE = "postgres"
 _REFRESH = "After the promotion: REINDEX indexes on text, then ALTER DATABASE … REFRESH COLLATION VERSION."
 _ALWAYS_REPLAYED = ("off", "on", "pglz")
 _TIMESCALEDB = "timescaledb"
+# Encodings in which a name has the bytes that Ramet sends.
+_AS_SENT = ("UTF8", "SQL_ASCII")
 
 
 def judge(
@@ -32,6 +34,7 @@ def judge(
         *_replication(facts, host),
         *_layout(facts),
         *_contents(facts, host),
+        *_entry(facts),
         *room(facts.size_bytes, ROOM_FACTOR, "takes {} here with its WAL", host.free_bytes),
         *_slot(facts, slot, makes_slot=makes_slot),
         *_archive(host),
@@ -157,6 +160,17 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             "Follow the URL of another database. Where the data is in this one, move it to another one there by pg_dump"
             " and pg_restore, follow with the method LOGICAL, or import it: ramet service import.",
         )
+    if DATABASE in facts.databases and facts.databases[0] != DATABASE:
+        yield refused(
+            "databases",
+            f"the source has a database {DATABASE}, beside {facts.databases[0]} which gets that name at the promotion",
+            f"Follow the URL of {DATABASE}, or rename that there.",
+        )
+
+
+def _entry(facts: UpstreamFacts) -> Iterator[Finding]:
+    """Yield why the platform could not enter the copy, which it does as the first superuser of the source."""
+    role = facts.bootstrap_role
     if facts.databases and _MAINTENANCE_DATABASE not in facts.databases:
         yield refused(
             "databases",
@@ -165,11 +179,18 @@ def _contents(facts: UpstreamFacts, host: HostFacts) -> Iterator[Finding]:
             f"There: CREATE DATABASE {_MAINTENANCE_DATABASE}, or ALTER DATABASE {_MAINTENANCE_DATABASE}"
             " ALLOW_CONNECTIONS true.",
         )
-    if DATABASE in facts.databases and facts.databases[0] != DATABASE:
+    if not facts.can_enter:
         yield refused(
-            "databases",
-            f"the source has a database {DATABASE}, beside {facts.databases[0]} which gets that name at the promotion",
-            f"Follow the URL of {DATABASE}, or rename that there.",
+            "roles",
+            f"the first superuser of the source, {role!r}, cannot log in, and Ramet enters its copy as that",
+            "There: ALTER ROLE … LOGIN. Its pg_hba.conf can still refuse it.",
+        )
+    if not role.isascii() and facts.encoding not in _AS_SENT:
+        yield refused(
+            "roles",
+            f"the first superuser of the source is {role!r}, and Ramet, which enters its copy as that, sends other"
+            f" bytes than the encoding {facts.encoding} has for this name",
+            "There, as another superuser: ALTER ROLE … RENAME TO a name of ASCII characters.",
         )
 
 

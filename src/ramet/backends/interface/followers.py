@@ -14,7 +14,8 @@ from ramet.model.upstream import Following
 class UpstreamFacts:
     """What was read of a source, as the role that follows it.
 
-    `machine` is the architecture, such as x86_64. `bootstrap_role` is the superuser that initdb made.
+    `machine` is the architecture, such as x86_64. `bootstrap_role` is the superuser that initdb made, and `can_enter`
+    tells whether it may log in. `encoding` is that of the database that the address names.
     `settings` are those of PostgreSQL by name; one that the role may not see is missing. `extensions` are those of the
     database that the address names, and timescaledb where the server has loaded it: another database may have it.
     `reserved_roles` exist there and are needed here.
@@ -41,6 +42,8 @@ class UpstreamFacts:
     slots: tuple[str, ...] = ()
     free_slots: int = 1
     origins: int = 0
+    can_enter: bool = True
+    encoding: str = "UTF8"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
     (SELECT rolname FROM pg_roles WHERE oid = 10), (SELECT system_identifier::text FROM pg_control_system()),
     (SELECT database_block_size FROM pg_control_init()), current_database(),
     (SELECT datcollversion FROM pg_database WHERE datname = current_database() AND datlocprovider = 'c'),
-    (SELECT datcollversion FROM pg_database WHERE datname = current_database() AND datlocprovider = 'i')
+    (SELECT datcollversion FROM pg_database WHERE datname = current_database() AND datlocprovider = 'i'),
+    (SELECT rolcanlogin FROM pg_roles WHERE oid = 10), current_setting('server_encoding')
 """
 _SETTINGS = (
     "full_page_writes", "max_connections", "max_locks_per_transaction", "max_prepared_transactions",
@@ -68,7 +69,7 @@ def examine(source: SourceAddress, password: Secret) -> UpstreamFacts:
 
 
 def _read(connection: Connection) -> dict[str, Any]:
-    version, major, words, bootstrap, identifier, block_bytes, database, *collation = rows(connection, _BASIC)[0]
+    version, major, words, bootstrap, identifier, block_bytes, database, *others = rows(connection, _BASIC)[0]
     if major < _OLDEST_MAJOR:
         raise Invalid(
             "SOURCE_TOO_OLD",
@@ -94,8 +95,7 @@ def _read(connection: Connection) -> dict[str, Any]:
         "tablespaces": tuple(name for (name,) in rows(connection, _TABLESPACES)),
         "extensions": tuple(name for (name,) in rows(connection, _EXTENSIONS)),
         "reserved_roles": tuple(name for (name,) in reserved),
-        "collation_version": collation[0],
-        "icu_version": collation[1],
+        **dict(zip(("collation_version", "icu_version", "can_enter", "encoding"), others, strict=True)),
         "slots": tuple(name for (name,) in rows(connection, _SLOTS)),
         "free_slots": rows(connection, _FREE_SLOTS)[0][0],
         "origins": rows(connection, _ORIGINS)[0][0],
