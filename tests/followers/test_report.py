@@ -30,6 +30,8 @@ def test_a_source_with_more_origins_than_a_standby_can_have_is_refused(origins: 
         ({"bootstrap_role": "jürgen", "encoding": "UTF8"}, []),
         ({"bootstrap_role": "jürgen", "encoding": "SQL_ASCII"}, []),
         ({"encoding": "LATIN1"}, []),
+        ({"bootstrap_role": "a\nb"}, ["roles"]),
+        ({"bootstrap_role": "/a"}, ["roles"]),
     ],
 )
 def test_a_source_as_whose_superuser_its_copy_could_not_be_entered_is_refused(

@@ -179,6 +179,13 @@ def _entry(facts: UpstreamFacts) -> Iterator[Finding]:
             f"There: CREATE DATABASE {_MAINTENANCE_DATABASE}, or ALTER DATABASE {_MAINTENANCE_DATABASE}"
             " ALLOW_CONNECTIONS true.",
         )
+    if "\n" in role or role.startswith("/"):
+        yield refused(
+            "roles",
+            f"the first superuser of the source is {role!r}, which pg_hba.conf of its copy cannot name",
+            "There, as another superuser: ALTER ROLE … RENAME TO a name without line feeds and without / as its first"
+            " character.",
+        )
     if not facts.can_enter:
         yield refused(
             "roles",

@@ -21,4 +21,6 @@ class ServiceFollowing(Struct, frozen=True, gc=False, omit_defaults=True):
         | None
     ) = None
     replayed_lsn: Annotated[str, Meta(description="Everything of the source until this LSN is here.")] | None = None
-    problem: Annotated[str, Meta(description="Why nothing arrives now, and what to do.")] | None = None
+    problem: (
+        Annotated[str, Meta(description="Why nothing arrives now, or nobody can log in, and what to do.")] | None
+    ) = None

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from psycopg import pq
 from harness.ports import free_port
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server
+from ramet.backends.local.followers import followers as followers_module
 from ramet.backends.local.followers import lag
 from ramet.backends.local.followers.followers import LocalFollowers
 from ramet.backends.local.host import files
@@ -26,20 +28,24 @@ from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import connections, foreign
+from ramet.model.upstream import Following
 from tests.backends.kubernetes.servers import UPSTREAM
 from tests.backends.local.hosts import boot, connect, new_server
+from tests.sources import MAJORS
 
 _ROLES = (b"CREATE ROLE x SUPERUSER LOGIN PASSWORD 'x'", b"CREATE ROLE member LOGIN PASSWORD 'x' IN ROLE x")
 
 
 @contextmanager
-def _open_standby(instances: Instances, *statements: bytes) -> Iterator[Server]:
+def _open_standby(instances: Instances, *statements: bytes, pg_major: int | None = None) -> Iterator[Server]:
     """Make an open standby with superusers that were not seen yet, by statements in a database without an encoding."""
-    server = new_server(instances)
+    server = new_server(instances, pg_major=pg_major or instances.installations.default.major)
     paths = instances.paths(server.service_id)
     boot(instances, server)
     with connections.connect(paths) as connection:
-        connection.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        connection.execute(
+            "CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
+        )
     with connections.connect(paths, "ascii") as connection:
         for statement in statements:
             connection.execute(statement)
@@ -63,6 +69,10 @@ def standby(instances: Instances) -> Iterator[Server]:
     """An open standby with a superuser that was not seen yet."""
     with _open_standby(instances, *_ROLES) as made:
         yield made
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _log_in(server: Server, user: str) -> psycopg.Connection[Any]:
@@ -156,6 +166,48 @@ def test_a_superuser_is_kept_out_whose_name_is_no_utf8(instances: Instances, mon
         instances.open(standby)
         followers.observe(standby)
         assert is_refused()
+
+
+def test_a_superuser_whose_name_is_no_line_of_a_file_is_kept_out_with_all_others_until_it_is_renamed(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
+    seen = Following(observed_at=datetime.now(UTC))
+    monkeypatch.setattr(lag, "observe", lambda *_: seen)
+    others = (b"CREATE ROLE y LOGIN PASSWORD 'x'",)
+    with _open_standby(instances, b"CREATE ROLE \"a\nb\" SUPERUSER LOGIN PASSWORD 'x'", *others) as standby:
+        paths = instances.paths(standby.service_id)
+        _log_in(standby, "y").close()
+        found = followers.observe(standby)
+        assert found is not None
+        assert "superuser 'a\\nb'" in (found.problem or "")
+        for user in ("a\nb", "y"):
+            eventually(lambda user=user: _is_refused(standby, user), f"{user!r} is refused")  # type: ignore[misc]
+        assert instances.stop(standby, 30)
+        instances.start(standby, Phase.OPEN)
+        eventually(lambda: instances.await_ready(standby, 0.5).ready)
+        instances.open(standby)
+        assert not LocalServers(instances, None, None).inspect(standby).is_closed  # type: ignore[arg-type]
+        assert _is_refused(standby, "a\nb")
+        foreign.write(paths, foreign.Foreign("ramet", "postgres", ("other",)))
+        monkeypatch.setattr(followers_module, "_SUPERUSERS", "SELECT 'other' WHERE %s <> ''")
+        assert followers.observe(standby) == seen
+        eventually(lambda: not _is_refused(standby, "y"), "y is admitted")
+        _log_in(standby, "y").close()
+
+
+def test_a_superuser_whose_name_looks_like_a_regular_expression_is_kept_out_alone(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(lag, "observe", lambda *_: None)
+    names = ("/(", "/y", "a\rb", 'a"\\')
+    made = [f"CREATE ROLE {_quoted(name)} SUPERUSER LOGIN PASSWORD 'x'".encode() for name in names]
+    with _open_standby(instances, *made, b"CREATE ROLE y LOGIN PASSWORD 'x'", pg_major=max(MAJORS)) as standby:
+        followers.observe(standby)
+        for name in names:
+            eventually(lambda name=name: _is_refused(standby, name), f"{name!r} is refused")  # type: ignore[misc]
+        _log_in(standby, "y").close()
 
 
 def test_a_standby_is_told_once_to_load_who_may_connect_also_after_the_clock_was_set_back(

@@ -2,10 +2,13 @@
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
@@ -16,7 +19,7 @@ from ramet.backends.local.followers.examine import examine
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.server import held_workers, sessions
+from ramet.backends.local.server import access, held_workers, sessions
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.jobs import Jobs
@@ -25,7 +28,7 @@ from ramet.backends.local.server.standby import ROOT_CERTIFICATE, source_directo
 from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
-from ramet.backends.local.sql import adoption, connections, foreign
+from ramet.backends.local.sql import adoption, connections, foreign, raw_names
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.roles import HOST_ROLES
 from ramet.backends.local.sql.securing import secure_moved
@@ -46,6 +49,10 @@ _MOST_AT_ONCE = 64
 _SESSIONS_SECONDS = 10.0
 # A service that comes from Kubernetes has the platform's role, too, which rules of its own keep out.
 _SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 AND rolname <> %s ORDER BY 1"
+_UNNAMED = (
+    f"No role of the source but {connections.ADMIN_ROLE} can log in to this service: pg_hba.conf cannot keep out the"
+    " superuser {!r}, because its name has a line feed. There: ALTER ROLE … RENAME TO another name."
+)
 _END_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_authid client ON client.oid = usesysid
 WHERE client.oid <> 10 AND client.rolname <> %s AND EXISTS (
@@ -159,10 +166,13 @@ class LocalFollowers:
         paths, upstream = self.instances.paths(server.service_id), server.required_upstream
         try:
             found = lag.observe(paths, upstream)
-            self._keep_superusers_out(server, paths)
+            names = self._keep_superusers_out(server, paths)
         except Unavailable:
             return None
-        return found
+        unnamed = next((name for name in names if not access.can_name(name)), None)
+        if unnamed is None:
+            return found
+        return msgspec.structs.replace(found, problem=found.problem or _UNNAMED.format(raw_names.shown(unnamed)))
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         paths = self.instances.paths(server.service_id)
@@ -257,11 +267,14 @@ class LocalFollowers:
             return failed.message
         return None
 
-    def _keep_superusers_out(self, server: Server, paths: ServicePaths) -> None:
-        """Admit nobody from the source who reaches this host, also from just now on; follow the source's settings."""
+    def _keep_superusers_out(self, server: Server, paths: ServicePaths) -> Sequence[str]:
+        """Admit nobody from the source who reaches this host, also from just now on; follow the source's settings.
+
+        Return its superusers.
+        """
         known = foreign.read(paths)
         if known is None:
-            return
+            return ()
         with connections.connect(paths) as connection:
             names = tuple(name for (name,) in connection.execute(_SUPERUSERS, (connections.PLATFORM_ROLE,)).fetchall())
             parameters = (connections.PLATFORM_ROLE, list(HOST_ROLES))
@@ -276,6 +289,7 @@ class LocalFollowers:
             is_paused = value(connection, "SELECT pg_get_wal_replay_pause_state()") == "paused"
         if is_paused and self._needs_larger_settings(server, paths):
             postgres.stop(paths, 1.0)  # the observer starts it again, with settings as large as the source's
+        return names
 
     def _needs_larger_settings(self, server: Server, paths: ServicePaths) -> bool:
         wanted = read_standby_settings(self.instances.installation_of(server), paths.data)

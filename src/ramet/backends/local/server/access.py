@@ -7,7 +7,7 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOL
 from ramet.backends.local.sql.roles import HOST_ROLES
 
 _IDENT_MAP = "platform"
-_POOLED = "local all all scram-sha-256"
+_POOLED = "local all {} scram-sha-256"
 _EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 
 
@@ -19,6 +19,7 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     other clients do. In a copy that was not taken over yet neither the source's superusers may connect, nor the members
     of them and of roles that give access to the host: of such a role + matches those alone, not each superuser, and of
     a missing one nobody (PostgreSQL 18 docs, 20.1). The source may have a superuser with the platform's name, too.
+    Where the source has a superuser that this file cannot name, an open server admits the admin only.
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -27,10 +28,10 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
         "host replication all all reject",
     ]
     if features.superusers:
-        names = [_quoted_name(name) for name in features.superusers]
+        names = [_quoted_name(name) for name in features.superusers if can_name(name)]
         own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
         groups = (*names, PLATFORM_ROLE, *HOST_ROLES)
-        rules = [own, *_rejecting(names), *rules, *_rejecting(f"+{role}" for role in groups)]
+        rules = [own, *_rejecting(map(_alone, names)), *rules, *_rejecting(f"+{role}" for role in groups)]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
     if phase is Phase.LOADING:
@@ -40,7 +41,18 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
 
 def admits_clients(hba: str) -> bool:
     """Tell whether a pg_hba.conf is that of an open server."""
-    return _POOLED in hba.splitlines()
+    lines = hba.splitlines()
+    return any(_POOLED.format(users) in lines for users in ("all", ADMIN_ROLE))
+
+
+def can_name(role: str) -> bool:
+    """Tell whether pg_hba.conf can name a role: a line ends at a line feed, also within quotes."""
+    return "\n" not in role
+
+
+def _alone(name: str) -> str:
+    """Return what matches a role by its quoted name: one that begins with / is a regular expression otherwise."""
+    return f"+{name}" if name.startswith('"/') else name
 
 
 def _rejecting(names: Iterable[str]) -> Iterator[str]:
@@ -48,14 +60,15 @@ def _rejecting(names: Iterable[str]) -> Iterator[str]:
 
 
 def _open_rules(features: Features) -> list[str]:
+    users = "all" if all(map(can_name, features.superusers)) else ADMIN_ROLE
     pooled = [
         f"local all {POOLER_ROLE} peer map={_IDENT_MAP}",
         f"host all {POOLER_ROLE} all reject",
-        _POOLED,
+        _POOLED.format(users),
     ]
     if features.has_tls:
-        return [*pooled, "hostssl all all all scram-sha-256"]
-    return [*pooled, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
+        return [*pooled, f"hostssl all {users} all scram-sha-256"]
+    return [*pooled, *(f"host all {users} {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
 
 
 def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED, superusers: Sequence[str] = ()) -> str:
