@@ -42,9 +42,3 @@ def test_an_error_shows_nothing_of_files_to_which_links_lead(cluster: Cluster, t
     for name in ("x.txt", "log/x.log"):
         (place / "2026" / name).symlink_to(secret)
     assert cluster._explanation(cluster.paths.root / "data.after") == "x.txt:"
-
-
-def test_facts_are_read_through_no_link(cluster: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("{}")
-    (cluster.directory / "upgraded.json").symlink_to(tmp_path / "secret")
-    assert cluster.facts() is None
