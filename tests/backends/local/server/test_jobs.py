@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -181,6 +182,16 @@ def test_a_kept_result_for_which_nobody_asks_for_long_is_not_worked_for_again(
     eventually(ended.exists)
     os.utime(ended, (0, 0))
     assert (ask(), work.begun) == ("done", 1)
+
+
+def test_a_kept_result_is_not_worked_for_beside_a_job_of_that_name(
+    workers: tuple[Jobs, Jobs], place: Place, work: Work
+) -> None:
+    paths = place("a")
+    assert workers[0].run(paths, "upgrade", work, 0) is None
+    facts = partial(workers[1].kept_result, paths, paths.sockets / "upgraded.json", dict, 0, code="UPGRADE_FAILED")
+    assert facts(name="upgrade") is None
+    assert not (paths.sockets / "upgraded.json").exists()
 
 
 def test_no_result_is_read_through_a_link(workers: tuple[Jobs, Jobs], place: Place, work: Work, tmp_path: Path) -> None:

@@ -76,11 +76,19 @@ class Jobs:
         return facts
 
     def kept_result(
-        self, paths: ServicePaths, done: Path, work: Callable[[], _Facts], timeout_seconds: float, *, code: str
+        self,
+        paths: ServicePaths,
+        done: Path,
+        work: Callable[[], _Facts],
+        timeout_seconds: float,
+        *,
+        code: str,
+        name: str | None = None,
     ) -> _Facts | None:
         """Return the facts in the file `done`; without one do as `result_of` does with work that writes it at its end.
 
-        So what took long is not done again when nobody asks for its result within a minute.
+        So what took long is not done again when nobody asks for its result within a minute. `name` is that of the job
+        where it is not the file's.
         """
 
         def keep() -> _Facts:
@@ -91,7 +99,7 @@ class Jobs:
         if text := files.read(done):
             known: _Facts = json.loads(text)
             return known
-        facts = self.result_of(paths, done.name, keep, timeout_seconds, code=code)
+        facts = self.result_of(paths, name or done.name, keep, timeout_seconds, code=code)
         if facts is not None and not files.read(done):  # the job of an earlier release, which leaves that to who asks
             files.write(done, json.dumps(facts), durable=True)
         return facts

@@ -64,7 +64,9 @@ class LocalUpgrades:
         of = self.instances.installations.of
         made = Cluster(self.instances, self.pool.driver, server, of(from_major), of(server.pg_major))
         done = made.directory / "upgraded.json"
-        facts = self.jobs.kept_result(made.paths, done, made.upgrade, timeout_seconds, code="UPGRADE_FAILED")
+        facts = self.jobs.kept_result(
+            made.paths, done, made.upgrade, timeout_seconds, code="UPGRADE_FAILED", name="upgrade"
+        )
         return Progress(facts, made.progress())
 
     def hand_over(self, from_id: str, to_id: str) -> None:
