@@ -1,7 +1,9 @@
 """The check before an upgrade executes nothing of tenants as superuser."""
 
+import pytest
+
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections
+from ramet.backends.local.sql import connections, session_settings
 from ramet.backends.local.upgrades.examine import examine
 from tests.backends.local.hosts import boot, new_server
 
@@ -33,4 +35,20 @@ def test_a_view_that_a_tenant_has_put_in_the_place_of_an_extensions_is_not_read(
         assert connection.execute("SELECT role FROM public.trapped").fetchall() == []
     assert facts.statements == ()
     assert "has no statement of database tsdb yet" in str(facts.statements_note)
+    instances.remove(server.service_id, 10)
+
+
+def test_a_locked_schema_hides_no_refusals(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(session_settings._OURS, "lock_timeout", "200ms")
+    server = new_server(instances)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
+    with connections.connect(paths, "tsdb") as connection:
+        connection.execute("BEGIN")
+        connection.execute("GRANT USAGE ON SCHEMA public TO pg_monitor")
+        connection.execute("PREPARE TRANSACTION 'kept'")
+    facts = examine(paths, installation, installation)
+    assert facts.statements_note == "No plans are compared: a transaction locks pg_stat_statements or its schema."
+    assert [one.subject for one in facts.refusals] == ["prepared transaction kept"]
     instances.remove(server.service_id, 10)

@@ -11,7 +11,7 @@ JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.de
 JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
 WHERE extname = 'pg_stat_statements' AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
     AND pronargs = 1 AND proargtypes[0] = 'bool'::regtype
-FOR SHARE OF n, p
+FOR SHARE OF p, n
 """
 
 

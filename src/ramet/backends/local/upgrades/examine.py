@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+import psycopg
+
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, statement_statistics
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
@@ -100,9 +102,12 @@ def _new_version(new: Installation, extension: str) -> str | None:
 def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
     """Return the statements that took the most time, or why they are unknown."""
     with connections.connect(paths, DATABASE) as connection:
-        rows = statement_statistics.query(
-            connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
-        )
+        try:
+            rows = statement_statistics.query(
+                connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
+            )
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            return (), "No plans are compared: a transaction locks pg_stat_statements or its schema."
     if rows is None:
         return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
     if not rows:
