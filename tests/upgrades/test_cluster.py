@@ -29,6 +29,11 @@ def test_an_error_shows_the_end_of_the_log_the_reports_and_the_errors(cluster: C
     assert found.splitlines() == ["fatal", "tables.txt:", "public.t", "pg_dump: error: no"]
 
 
+def test_an_error_shows_the_log_where_pg_upgrade_has_made_no_reports(cluster: Cluster) -> None:
+    (cluster.directory / "pg_upgrade.log").write_text("no space\n")
+    assert cluster._explanation(cluster.paths.root / "data.after") == "no space"
+
+
 def test_an_error_shows_nothing_of_files_to_which_links_lead(cluster: Cluster, tmp_path: Path) -> None:
     secret, others = tmp_path / "secret", tmp_path / "others"
     secret.write_text("error: a secret\n")

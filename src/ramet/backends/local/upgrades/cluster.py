@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -194,9 +195,10 @@ class Cluster:
         log = files.read(self._log, errors="replace")
         said = [line for line in log.splitlines() if line.strip()][-_SHOWN_LINES:]
         # The servers' user owns what is there: no link in place of a directory or a file is followed.
-        for _, _, names, directory in os.fwalk(new / "pg_upgrade_output.d"):
-            for name in sorted(names):
-                said += _shown(name, directory)
+        with suppress(FileNotFoundError):  # pg_upgrade may end before it makes the directory
+            for _, _, names, directory in os.fwalk(new / "pg_upgrade_output.d"):
+                for name in sorted(names):
+                    said += _shown(name, directory)
         shown = [line for line in said if " ok" not in line[-4:]]
         return "\n".join(shown)[-_SHOWN_CHARACTERS:]
 
