@@ -13,7 +13,7 @@ import pytest
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server import read_only_module
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import read_only_roles
+from ramet.backends.local.sql import ownership, read_only_roles
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Unavailable
 from ramet.model.passwords import new_password
@@ -187,3 +187,23 @@ def test_a_role_for_which_the_time_is_over_is_left_as_it_is(
         tenant.run(MARK.format(name))
         tenant.enforce()
     assert f"role {name} of service {tenant.server.service_id} keeps write privileges: Changing" in caplog.text
+
+
+def test_what_is_revoked_until_the_time_is_over_stays_revoked(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "many_grants"
+    tenant.run(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'", f"GRANT {name} TO tsdbadmin")
+    for number in range(3):
+        tenant.run(f"CREATE TABLE granted_{number} (id int)", f"GRANT INSERT ON granted_{number} TO {name}")
+
+    def two_in_time(found: Any, _deadline: float) -> Iterator[Any]:
+        for number, one in enumerate(found):
+            if number == 2:
+                raise Unavailable("ROLE_LOCKED", "Changing takes too long")
+            yield one
+
+    with monkeypatch.context() as hurried:
+        hurried.setattr(ownership, "in_time", two_in_time)
+        tenant.run(MARK.format(name))
+        tenant.enforce()
+    left = [tenant.can_write(name, f"INSERT INTO granted_{number} VALUES (1)") for number in range(3)]
+    assert left.count(True) == 1

@@ -193,7 +193,9 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
             begun = time.monotonic()
             with inside.transaction():
                 ownership.take(inside, role.oid, role.name, from_admin=from_admin, deadline=begun + seconds)
-                _revoke_writes(inside, role, begun + seconds)
+            late = _revoke_writes(inside, role, begun + seconds)
+            if late is not None:
+                raise late
             seconds -= time.monotonic() - begun
     with connection.transaction():
         _restrict(connection, role)
@@ -211,7 +213,20 @@ def _end_sessions(connection: Connection, role: _Role, left: set[int]) -> None:
         connection.execute(_END_SESSIONS, (role.oid,))
 
 
-def _revoke_writes(connection: Connection, role: _Role, deadline: float) -> None:
+def _revoke_writes(connection: Connection, role: _Role, deadline: float) -> Unavailable | None:
+    """Revoke privileges in one transaction; return that it has to go on after the deadline, where it does.
+
+    What is revoked by then stays so: else a role with very many grants would always be at the beginning.
+    """
+    with connection.transaction():
+        try:
+            _revoke_in_time(connection, role, deadline)
+        except Unavailable as error:
+            return error
+    return None
+
+
+def _revoke_in_time(connection: Connection, role: _Role, deadline: float) -> None:
     grants = connection.execute(_WRITE_GRANTS, ([role.oid], _WRITES)).fetchall()
     for kind, thing, privilege, grantor, _ in ownership.in_time(grants, deadline):
         if grantor is not None:
