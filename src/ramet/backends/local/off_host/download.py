@@ -5,6 +5,7 @@ It continues after a crash: parts of the base backup and WAL segments that are c
 """
 
 import contextlib
+import errno
 import logging
 import time
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
-from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, fault_of, history_name, segment_named
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, UNREADABLE, Segment, fault_of, history_name, segment_named
 from ramet.errors import Error, Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.timestamps import rfc3339
@@ -197,6 +198,8 @@ class Download:
         if not path.exists() or fault_of(path, segment, base.system_identifier) is not None:
             files.write(path, wal.archive.download(segment.name))
             fault = fault_of(path, segment, base.system_identifier)
+            if fault == UNREADABLE:  # the disk of this host, not the archive
+                raise OSError(errno.EIO, UNREADABLE, str(path))
             if fault is not None:
                 path.unlink()
                 raise Failed(
