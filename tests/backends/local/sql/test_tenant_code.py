@@ -25,6 +25,13 @@ END $$
 SQUATTER = """
 CREATE FUNCTION app.bt_index_parent_check(oid, boolean) RETURNS void LANGUAGE sql AS 'INSERT INTO app.calls VALUES (1)'
 """
+IN_PG_CATALOG = """
+CREATE FUNCTION pg_catalog.bt_index_parent_check(oid, boolean) RETURNS void LANGUAGE sql
+AS 'INSERT INTO app.calls VALUES (2)';
+CREATE FUNCTION pg_catalog.verify_heapam(relation regclass, on_error_stop boolean, check_toast boolean, skip text,
+    OUT blkno bigint, OUT offnum integer, OUT msg text) RETURNS SETOF record LANGUAGE sql
+AS 'INSERT INTO app.calls VALUES (3) RETURNING n, n, NULL::text'
+"""
 RANGE_THAT_CATCHES_CANCELLATION = """
 CREATE FUNCTION app.difference(a float8, b float8) RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$
 BEGIN
@@ -115,6 +122,7 @@ def test_no_function_of_a_tenant_is_called_instead_of_an_old_amcheck(paths: Serv
         "CREATE VIEW app.checked AS SELECT 1 AS n FROM app.bt_index_check('app.plain_n')",
         "CREATE TABLE app.calls (n int)",
         SQUATTER,
+        IN_PG_CATALOG,
     ):
         run(paths, statement)
     assert read_all(paths, Allowance()) == ""

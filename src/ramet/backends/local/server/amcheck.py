@@ -104,17 +104,20 @@ class _Checking:
         except psycopg.Error as error:
             yield message_of(error)
 
+    # A function of a tenant in pg_catalog is called instead if only that has arguments of the very types.
     def _table(self, relation: _Relation) -> Iterator[str]:
         query = (
-            "SELECT blkno, offnum, msg FROM pg_catalog.verify_heapam({oid}::oid::regclass, on_error_stop => false,"
-            " check_toast => true, skip => 'none') LIMIT {limit}"
+            "SELECT blkno, offnum, msg FROM pg_catalog.verify_heapam("
+            "relation => {oid}::pg_catalog.oid::pg_catalog.regclass, on_error_stop => false, check_toast => true,"
+            " skip => 'none'::pg_catalog.text, startblock => NULL::pg_catalog.int8, endblock => NULL::pg_catalog.int8)"
+            " LIMIT {limit}"
         )
         found = connections.query(self.connection, query, oid=relation.oid, limit=_SHOWN_FAULTS)
         for block, offset, message in found:
             yield f"block {block}, offset {offset}: {message}"
 
     def _index(self, relation: _Relation, *, compared: bool) -> None:
-        query = "SELECT pg_catalog.bt_index_parent_check({oid}::pg_catalog.oid, {compared})"
+        query = "SELECT pg_catalog.bt_index_parent_check({oid}::pg_catalog.oid::pg_catalog.regclass, {compared})"
         connections.run(self.connection, query, oid=relation.oid, compared=compared)
 
     def _index_with_functions(self, relation: _Relation) -> None:
