@@ -22,15 +22,14 @@ WHERE datid = %s AND pid <> ALL(%s) AND usesysid <> 10 AND backend_type = 'clien
 
 
 @contextmanager
-def entered(paths: ServicePaths, database: connections.Database, *, timeout_seconds: int = 10) -> Iterator[Connection]:
+def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
     """Connect to a database; one that accepts no connections is closed again as soon as that is done.
 
     Raises psycopg.errors.LockNotAvailable when a transaction locks the row of such a database.
     """
     with ExitStack() as stack:
         with nullcontext() if database.is_open else _opened(paths, database.oid):
-            session = connections.connect(paths, database.name, timeout_seconds=timeout_seconds, lock_timeout="1s")
-            connection = stack.enter_context(session)
+            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s"))
         yield connection
 
 

@@ -230,6 +230,12 @@ def locked_databases(connection: Connection) -> set[str]:
     return {name for (name,) in rows(connection, _LOCKED)}
 
 
+def check_unlocked(connection: Connection, database: str) -> None:
+    """Raise Unavailable for one of the `locked_databases`, which nobody should try to enter."""
+    if database in locked_databases(connection):
+        raise Unavailable("DATABASE_LOCKED", f"A transaction locks the database {raw_names.shown(database)}")
+
+
 def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]:
     """Return the only row of a query that always has one."""
     found = connection.execute(raw_names.encoded(query), parameters or None).fetchone()

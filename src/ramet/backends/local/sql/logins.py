@@ -4,8 +4,8 @@ What a role owns all the same goes to the admin when the role is dropped. The ri
 `read_only_access`.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import psycopg
@@ -21,8 +21,6 @@ from ramet.model.timestamps import rfc3339
 
 PREFIX = "ramet_login_"
 _MOST_CONNECTIONS = 20
-_WAIT_SECONDS = 3
-_MOST_UNREACHABLE = 3
 _FOUND = "SELECT oid, rolname FROM pg_roles WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname"
 _NO_LOGIN = "ALTER ROLE {} NOLOGIN"
 _IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
@@ -84,9 +82,8 @@ def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
         refusals = [_disable(paths, connection, oid, name) for oid, name in found]
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
-        unreachable: set[int] = set()
         for at, (oid, name) in enumerate(found):
-            refusals[at] = refusals[at] or _remove(paths, connection, oid, name, unreachable)
+            refusals[at] = refusals[at] or _remove(paths, connection, oid, name)
     refused = [each for each in refusals if each is not None]
     if refused:
         raise refused[0]
@@ -112,51 +109,30 @@ def _disable(paths: ServicePaths, connection: Connection, oid: int, name: str) -
     return None
 
 
-def _remove(
-    paths: ServicePaths, connection: Connection, oid: int, name: str, unreachable: set[int]
-) -> Exception | None:
+def _remove(paths: ServicePaths, connection: Connection, oid: int, name: str) -> Exception | None:
     """Drop a role that cannot log in any more; return why that is not possible now.
 
     It may have something in any database, also in a template: whoever may connect to one can make large objects there.
-    Prepared transactions that have made something for it keep it, and are rolled back. `unreachable` gets the databases
-    that cannot be entered now.
+    Prepared transactions that have made something for it keep it, and are rolled back. Their databases are not locked:
+    PostgreSQL does not rename one that has prepared transactions.
     """
     try:
         every = connections.databases(connection, with_templates=True)
         held = prepared_transactions.locking_role(connection, oid)
-        with _reaching(unreachable, *(each.database_oid for each in held)):
-            prepared_transactions.roll_back(paths, connection, every, held)
+        prepared_transactions.roll_back(paths, connection, every, held)
         connection.execute(_FORGET_IN_INVALID, (oid,))
         concerned = {database for (database,) in connection.execute(_HAS_IN.encode(), (oid,)).fetchall()}
         with connection.transaction():
             _disown(connection, oid, name)
         for database in every:
             if database.oid in concerned and database.name != database_of(connection):
-                with (
-                    _reaching(unreachable, database.oid),
-                    closed_databases.entered(paths, database, timeout_seconds=_WAIT_SECONDS) as inside,
-                    inside.transaction(),
-                ):
+                connections.check_unlocked(connection, database.name)
+                with closed_databases.entered(paths, database) as inside, inside.transaction():
                     _disown(inside, oid, name)
         connections.run(connection, "DROP ROLE IF EXISTS {}", name)
     except (psycopg.Error, Error) as error:
         return error
     return None
-
-
-@contextmanager
-def _reaching(unreachable: set[int], *databases: int) -> Iterator[None]:
-    """Note databases that cannot be entered; raise Unavailable instead of waiting for one again, or for many.
-
-    A transaction that renames a database keeps all sessions from it.
-    """
-    if databases and (unreachable.intersection(databases) or len(unreachable) >= _MOST_UNREACHABLE):
-        raise Unavailable("ROLE_IN_USE", "A database that has something of the role is locked")
-    try:
-        yield
-    except Unavailable:
-        unreachable.update(databases)
-        raise
 
 
 def disable_all(connection: Connection) -> None:

@@ -186,8 +186,7 @@ def _take_rights(paths: ServicePaths, connection: Connection, role: _Role) -> No
     writers = {oid for _, oid, _, reads, writes in groups if writes and not reads}
     candidates, seconds = {oid for _, oid, _, reads, _ in groups if not reads}, _ROLE_SECONDS
     for database in databases:
-        if database in connections.locked_databases(connection):
-            raise Unavailable("DATABASE_LOCKED", f"A transaction locks the database {shown(database)}")
+        connections.check_unlocked(connection, database)
         with _session(paths, database, timeout_seconds=_CONNECT_SECONDS) as inside:
             writers |= {row[4] for row in inside.execute(_WRITE_GRANTS, (list(candidates), _WRITES)).fetchall()}
             begun = time.monotonic()
