@@ -7,7 +7,8 @@ import psycopg
 from ramet.errors import Unavailable
 
 _ATTEMPTS = 5
-_WAITED = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+# How a statement ends that waits for locks of another session for too long.
+LOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 _REFUSAL = "tuple concurrently updated"  # its class, XX000, is that of all internal errors
 
 
@@ -30,8 +31,8 @@ def change_role(service_id: str, role: str, change: Callable[[], object]) -> Non
     """Make a change of a role, as `retry_if_altered` does. Raises Unavailable while a transaction locks the role."""
     try:
         retry_if_altered(change)
-    except (*_WAITED, psycopg.errors.InternalError_) as error:
-        if not isinstance(error, _WAITED) and not was_altered(error):
+    except (*LOCKED, psycopg.errors.InternalError_) as error:
+        if not isinstance(error, LOCKED) and not was_altered(error):
             raise
         raise Unavailable(
             "ROLE_LOCKED",

@@ -80,12 +80,10 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
 def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     with connections.connect(paths, lock_timeout="1s") as connection:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
-        refusals = [_disable(paths, connection, oid, name) for oid, name in found]
+        disabled = [(oid, name, _disable(paths, connection, oid, name)) for oid, name in found]
         connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
-        for at, (oid, name) in enumerate(found):
-            refusals[at] = refusals[at] or _remove(paths, connection, oid, name)
-    refused = [each for each in refusals if each is not None]
-    if refused:
+        refusals = [refusal or _remove(paths, connection, oid, name) for oid, name, refusal in disabled]
+    if refused := [each for each in refusals if each is not None]:
         raise refused[0]
 
 

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-import psycopg
-
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, statement_statistics
+from ramet.backends.local.sql.concurrent_changes import LOCKED
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.raw_names import shown
 from ramet.machine.installation import Installation
@@ -106,7 +105,7 @@ def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
             rows = statement_statistics.query(
                 connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
             )
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        except LOCKED:
             return (), "No plans are compared: a transaction locks pg_stat_statements or its schema."
     if rows is None:
         return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
