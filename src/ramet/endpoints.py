@@ -41,9 +41,11 @@ def connection_uri(
     return f"postgresql://{quote(role, safe='')}{secret}@{place}?sslmode={sslmode or ssl_mode(tls)}"
 
 
-def connection_variables(host: str, port: int, *, role: str = ADMIN, tls: bool = True) -> str:
-    """Return environment variables of libpq for the same connection, in one line."""
-    return f"PGHOST={host} PGPORT={port} PGUSER={role} PGDATABASE={DATABASE} PGSSLMODE={ssl_mode(tls)}"
+def connection_variables(
+    host: str, port: int, *, role: str = ADMIN, tls: bool = True, database: str = DATABASE
+) -> dict[str, str]:
+    """Return the environment variables of libpq for the same connection, without a password."""
+    return {"PGHOST": host, "PGPORT": str(port), "PGUSER": role, "PGDATABASE": database, "PGSSLMODE": ssl_mode(tls)}
 
 
 class ConnectionFormat(StrEnum):

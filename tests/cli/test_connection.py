@@ -61,20 +61,27 @@ def test_psql_connects_to_the_service_with_its_saved_password(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "psql"
-    program.write_text(f"#!{sys.executable}\nimport json, os\nprint(json.dumps(dict(os.environ)))\n")
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps(dict(os.environ, WORDS=sys.argv[1:])))\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert terminal.ramet("service", "create", "asked").code == 0
 
-    def environ(*words: str) -> dict[str, str]:
+    def environ(*words: str) -> dict[str, Any]:
         command = [sys.executable, "-m", "ramet", "db", "connect", "asked", *words]
-        found: dict[str, str] = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=250).stdout)
+        found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=250).stdout)
         return found
 
     assert environ().keys() & {*ELSEWHERE, "PGPASSWORD"} == set()
     assert environ()["PGPASSFILE"] == str(terminal.config / "pgpass")
     # The saved password is the admin's: for another role the user's own is used.
     assert environ("--role", "reporting")["PGPASSWORD"] == "of another server"
+    assert environ("--role", "reporting")["PGUSER"] == "reporting"
+    # Nothing that is passed hides the user's own options: psql takes the first word that is no option as the database.
+    found = environ("--", "-d", "other")
+    assert (found["WORDS"], found["PGDATABASE"], found["PGUSER"]) == (["-d", "other"], "tsdb", "tsdbadmin")
+    assert int(found["PGPORT"]) > 0
 
 
 @pytest.mark.usefixtures("elsewhere")

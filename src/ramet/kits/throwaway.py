@@ -12,7 +12,7 @@ from ramet.cli.connection import connection_string, speaks_tls
 from ramet.cli.ui.options import Parent
 from ramet.client import Client, ForkStrategy, Keeping
 from ramet.client.errors import is_absence
-from ramet.endpoints import ADMIN, DATABASE, ssl_mode
+from ramet.endpoints import DATABASE, connection_variables
 from ramet.errors import Error, Failed
 from ramet.model.names import suffixed
 
@@ -43,13 +43,9 @@ class Throwaway:
         """The environment variables that lead libpq, most drivers and frameworks to the fork."""
         endpoint = self.service.endpoint
         return {
+            **connection_variables(endpoint.host, endpoint.port, tls=speaks_tls(endpoint)),
             "DATABASE_URL": self.uri,
-            "PGHOST": endpoint.host,
-            "PGPORT": str(endpoint.port),
-            "PGUSER": ADMIN,
             "PGPASSWORD": self.password,
-            "PGDATABASE": DATABASE,
-            "PGSSLMODE": ssl_mode(speaks_tls(endpoint)),
             "RAMET_SERVICE_ID": self.service.service_id,
         }
 

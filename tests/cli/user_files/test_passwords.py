@@ -22,9 +22,18 @@ def test_a_new_password_replaces_the_old_one() -> None:
     save_password(THERE, "other")
     save_password(HERE, "second")
     assert (find_password(HERE), find_password(THERE)) == ("second", "other")
-    assert (
-        passwords_path().read_text() == "localhost:15433:tsdb:tsdbadmin:other\nlocalhost:15432:tsdb:tsdbadmin:second\n"
-    )
+    assert passwords_path().read_text() == "localhost:15433:*:tsdbadmin:other\nlocalhost:15432:*:tsdbadmin:second\n"
+
+
+def test_lines_of_earlier_releases_are_found_replaced_and_forgotten() -> None:
+    save_password(THERE, "other")
+    passwords_path().write_text("localhost:15432:tsdb:tsdbadmin:first\nlocalhost:15433:tsdb:tsdbadmin:other\n")
+    assert (find_password(HERE), find_password(THERE)) == ("first", "other")
+    save_password(HERE, "second")
+    assert passwords_path().read_text() == "localhost:15433:*:tsdbadmin:other\nlocalhost:15432:*:tsdbadmin:second\n"
+    passwords_path().write_text("localhost:15432:tsdb:tsdbadmin:first\n")
+    forget_password(HERE)
+    assert passwords_path().read_text() == ""
 
 
 def test_a_port_is_not_confused_with_a_port_that_begins_with_it() -> None:

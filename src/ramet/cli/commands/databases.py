@@ -18,7 +18,7 @@ from ramet.cli.user_files.passwords import (
     save_password,
 )
 from ramet.client import Client
-from ramet.endpoints import ADMIN, DATABASE, ConnectionFormat, address, connection_in
+from ramet.endpoints import ADMIN, DATABASE, ConnectionFormat, address, connection_in, connection_variables
 from ramet.errors import Error, Failed, Invalid, NotFound
 from ramet.machine.installation import Installation, find_installations
 from ramet.model.status import Status
@@ -95,6 +95,7 @@ def connect(
       ramet db connect --read-only shop
       ramet db connect --pooled --role reporting shop
       ramet db connect shop -- -c 'SELECT count(*) FROM orders'
+      ramet db connect shop -- -d other
     """
     endpoint = endpoint_of(client, service, pooled)
     if service.status is Status.PAUSED:
@@ -112,9 +113,10 @@ def connect(
     program = find_psql(needs_tls=speaks_tls(endpoint))
     database = _database_of(service)
     saved = password_variables(endpoint) if (role, database) == (ADMIN, DATABASE) else {}
-    environ = libpq_environ({**saved, **({"PGOPTIONS": _READ_ONLY} if read_only else {})})
-    uri = connection_string(endpoint, role=role, database=database)
-    os.execve(program, [program, uri, *psql_arguments], environ)  # noqa: S606 - no shell is meant
+    options = {"PGOPTIONS": _READ_ONLY} if read_only else {}
+    place = connection_variables(endpoint.host, endpoint.port, role=role, tls=speaks_tls(endpoint), database=database)
+    environ = libpq_environ({**place, **saved, **options})
+    os.execve(program, [program, *psql_arguments], environ)  # noqa: S606 - no shell is meant
 
 
 def endpoint_of(client: Client, found: Service, pooled: bool = False) -> Endpoint:

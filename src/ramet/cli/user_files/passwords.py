@@ -1,6 +1,7 @@
 """Passwords of services for `ramet db connect`, in PostgreSQL's format (PostgreSQL 18 docs, 32.16).
 
-The file is Ramet's own: ~/.pgpass belongs to the user and is not changed.
+The file is Ramet's own: ~/.pgpass belongs to the user and is not changed. Its lines are for all databases of a service;
+those of earlier releases are for `tsdb`, and become so when the file is written the next time.
 """
 
 import re
@@ -10,6 +11,9 @@ from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.user_files.files import changing, config_dir, write_private
 from ramet.endpoints import ADMIN, DATABASE
+
+_ALL_DATABASES = f":*:{ADMIN}:"
+_ONE_DATABASE = f":{DATABASE}:{ADMIN}:"
 
 
 def passwords_path() -> Path:
@@ -57,7 +61,7 @@ def _replace(endpoint: Endpoint, line: str) -> None:
 
 
 def _prefix(endpoint: Endpoint) -> str:
-    return f"{_escaped(endpoint.host)}:{endpoint.port}:{DATABASE}:{ADMIN}:"
+    return f"{_escaped(endpoint.host)}:{endpoint.port}{_ALL_DATABASES}"
 
 
 def _escaped(text: str) -> str:
@@ -66,4 +70,5 @@ def _escaped(text: str) -> str:
 
 def _lines() -> list[str]:
     path = passwords_path()
-    return path.read_text().splitlines() if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.replace(_ONE_DATABASE, _ALL_DATABASES, 1) for line in lines]

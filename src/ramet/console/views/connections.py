@@ -19,7 +19,8 @@ _PROGRAMS = {
 def connections(service: Service | ReplicaSet, tls: bool) -> Sequence[Way]:
     """Return (id, title, text) of each way to connect by libpq, and by the pooler."""
     uri = connection_uri(service.host, service.port, tls=tls)
-    env = connection_variables(service.host, service.port, tls=tls)
+    variables = connection_variables(service.host, service.port, tls=tls)
+    env = " ".join(f"{name}={value}" for name, value in variables.items())
     ways = [("psql", "psql", f'psql "{uri}"'), ("uri", "URI", uri), ("env", "env", env)]
     if service.pooler_port is not None:
         host = pooler_host(service.host, service.id)
