@@ -6,7 +6,13 @@ import pytest
 
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.connection import connection_string
-from ramet.cli.user_files.passwords import find_password, forget_password, passwords_path, save_password
+from ramet.cli.user_files.passwords import (
+    find_password,
+    forget_password,
+    password_variables,
+    passwords_path,
+    save_password,
+)
 
 HERE, THERE = Endpoint("localhost", 15432), Endpoint("localhost", 15433)
 
@@ -29,6 +35,8 @@ def test_lines_of_earlier_releases_are_found_replaced_and_forgotten() -> None:
     save_password(THERE, "other")
     passwords_path().write_text("localhost:15432:tsdb:tsdbadmin:first\nlocalhost:15433:tsdb:tsdbadmin:other\n")
     assert (find_password(HERE), find_password(THERE)) == ("first", "other")
+    assert password_variables(HERE) == {"PGPASSFILE": str(passwords_path())}
+    assert passwords_path().read_text() == "localhost:15433:*:tsdbadmin:other\nlocalhost:15432:*:tsdbadmin:first\n"
     save_password(HERE, "second")
     assert passwords_path().read_text() == "localhost:15433:*:tsdbadmin:other\nlocalhost:15432:*:tsdbadmin:second\n"
     passwords_path().write_text("localhost:15432:tsdb:tsdbadmin:first\n")

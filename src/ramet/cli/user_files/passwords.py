@@ -1,16 +1,18 @@
 """Passwords of services for `ramet db connect`, in PostgreSQL's format (PostgreSQL 18 docs, 32.16).
 
 The file is Ramet's own: ~/.pgpass belongs to the user and is not changed. Its lines are for all databases of a service;
-those of earlier releases are for `tsdb`, and become so when the file is written the next time.
+those of earlier releases are for `tsdb`, and are replaced when one of them is used.
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.user_files.files import changing, config_dir, write_private
 from ramet.endpoints import ADMIN, DATABASE
+from ramet.errors import Failed
 
 _ALL_DATABASES = f":*:{ADMIN}:"
 _ONE_DATABASE = f":{DATABASE}:{ADMIN}:"
@@ -44,7 +46,13 @@ def find_password_of(service: Service) -> str | None:
 
 def password_variables(endpoint: Endpoint) -> dict[str, str]:
     """Return the variables with which libpq finds the saved password of an endpoint; none if it was not saved."""
-    return {} if find_password(endpoint) is None else {"PGPASSFILE": str(passwords_path())}
+    password, path = find_password(endpoint), passwords_path()
+    if password is None:
+        return {}
+    if _ONE_DATABASE in path.read_text():
+        with suppress(Failed):  # it serves for `tsdb` as it is
+            save_password(endpoint, password)
+    return {"PGPASSFILE": str(path)}
 
 
 def forget_password(endpoint: Endpoint) -> None:
