@@ -158,3 +158,28 @@ def test_a_client_that_speaks_after_the_session_tickets_of_tls_is_heard(tmp_path
             time.sleep(0.1)  # a relay that read the tickets as if bytes must follow would stand still by now
             client.sendall(b"hello")
             assert client.recv(100) == b"HELLO"
+
+
+def test_a_client_for_which_no_thread_can_be_started_is_cut_and_later_ones_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(_relay: Relay, client: socket.socket) -> None:
+        with client:
+            client.sendall(b"served")
+
+    monkeypatch.setattr(relay, "_serve", serve)
+    start, refused = threading.Thread.start, ["one"]
+
+    def fail_once(thread: threading.Thread) -> None:
+        if thread.name == "relay" and threading.current_thread().name == "relay" and refused:
+            refused.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    with open_relay(SourceAddress("localhost", 1, "shop", "app", "disable"), tmp_path):
+        for answer in (b"", b"served"):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(30)
+                client.connect(str(tmp_path / f".s.PGSQL.{PORT}"))
+                assert client.recv(6) == answer

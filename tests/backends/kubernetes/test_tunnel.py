@@ -122,3 +122,38 @@ def test_only_this_user_can_enter_and_nothing_is_left(tunnels: Tunnels) -> None:
     assert not paths.root.exists()
     tunnels.close()
     eventually(lambda: not paths.root.parent.exists())
+
+
+@pytest.mark.parametrize("name", ["tunnel-abcdefghij", "tunnel-input"])
+def test_a_connection_for_which_no_thread_can_be_started_ends_and_later_ones_work(
+    tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with connected(tunnels, "abcdefghij") as connection:
+            assert connection.recv(1) == b""
+    with connected(tunnels, "abcdefghij") as connection:
+        connection.sendall(b"later")
+        assert received(connection, 5) == b"later"
+
+
+def test_connections_are_accepted_after_a_first_call_that_could_start_no_thread(
+    tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            tunnels.root()
+    with connected(tunnels, "abcdefghij") as connection:
+        connection.sendall(b"now")
+        assert received(connection, 3) == b"now"

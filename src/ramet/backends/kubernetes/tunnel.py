@@ -55,6 +55,7 @@ class Tunnels:
         self._root: Path | None = None
         self._listeners: dict[str, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
+        self._acceptor: threading.Thread | None = None
         self._closed = False
 
     def paths(self, service_id: str, pg_major: int) -> ServicePaths:
@@ -79,7 +80,10 @@ class Tunnels:
         with self._lock:
             if self._root is None:
                 self._root = Path(tempfile.mkdtemp(prefix="ramet-"))
-                threading.Thread(target=self._accept, name="tunnels", daemon=True).start()
+            if self._acceptor is None:
+                acceptor = threading.Thread(target=self._accept, name="tunnels", daemon=True)
+                acceptor.start()
+                self._acceptor = acceptor  # only now: where no thread can be started, the next call tries again
             return self._root
 
     def forget(self, service_id: str) -> None:
@@ -113,9 +117,16 @@ class Tunnels:
                 with suppress(KeyError, OSError):  # its service was forgotten, or the client has gone
                     accepted, _ = self._listeners[key.data].accept()
                     accepted.setblocking(True)
-                    threading.Thread(
-                        target=self._serve, args=(accepted, key.data), name=f"tunnel-{key.data}", daemon=True
-                    ).start()
+                    self._begin(accepted, key.data)
+
+    def _begin(self, accepted: socket.socket, service_id: str) -> None:
+        try:
+            threading.Thread(
+                target=self._serve, args=(accepted, service_id), name=f"tunnel-{service_id}", daemon=True
+            ).start()
+        except RuntimeError as error:  # no thread can be started now
+            accepted.close()
+            _log.debug("no connection to the server of service %s: %s", service_id, error)
 
     def _serve(self, accepted: socket.socket, service_id: str) -> None:
         command = ["perl", "-e", RELAY, self._server_socket]
@@ -124,7 +135,7 @@ class Tunnels:
                 with self._api.channel(self._pod_of(service_id), command) as channel:
                     threading.Thread(target=_send, args=(accepted, channel), name="tunnel-input", daemon=True).start()
                     _receive(accepted, channel, service_id)
-            except (httpx2.HTTPError, HTTPXWSException, OSError, ValueError) as error:
+            except (httpx2.HTTPError, HTTPXWSException, OSError, RuntimeError, ValueError) as error:
                 _log.debug("no connection to the server of service %s: %s", service_id, error)
             finally:
                 with suppress(OSError):

@@ -104,7 +104,11 @@ def _accept(relay: Relay, listener: socket.socket) -> None:
         relay.opened.add(client)
         if relay.problem is not None:
             _cut(client)  # the others were cut before
-        threading.Thread(target=_serve, args=(relay, client), name="relay", daemon=True).start()
+        try:
+            threading.Thread(target=_serve, args=(relay, client), name="relay", daemon=True).start()
+        except RuntimeError:  # no thread can be started now
+            relay.opened.discard(client)
+            client.close()
 
 
 def _serve(relay: Relay, client: socket.socket) -> None:
