@@ -165,6 +165,25 @@ def test_a_failure_from_before_the_clock_was_set_back_counts_no_more_and_hides_n
     assert attempts(world, service) == before + 2
 
 
+def test_a_clock_that_was_set_back_soon_after_a_failed_snapshot_makes_one_due_when_it_may_be_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, duty = world.create(), ScheduledSnapshots(minutes_ahead(world, 0))
+    duty.take_due()
+    with monkeypatch.context() as patched:
+        let_snapshots_fail(world, patched)
+        duty.take_due()
+        world.worker.run_until_idle()
+    before, seldom = len(known_snapshots(world, service)), RestoreSettings(snapshot_interval_seconds=86400)
+    monkeypatch.setattr(duty, "_has_clock_gone_back", iter([True, False, False, False]).__next__)
+    for minutes, wanted in ((0, 0), (9, 0), (11, 1), (11, 1)):
+        duty.plane = replace(minutes_ahead(world, minutes), restore=seldom)
+        world.backend.commit(service.id, "row")  # it does not come to rest
+        duty.take_due()
+        world.worker.run_until_idle()
+        assert len(known_snapshots(world, service)) - before == wanted
+
+
 def test_a_failure_before_the_last_snapshot_does_not_delay_the_next_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

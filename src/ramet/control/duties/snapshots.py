@@ -56,8 +56,8 @@ class ScheduledSnapshots:
             last = newest(snapshots.list_snapshots(tx, service.id))
         if last is None:
             return not self._awaits_retry(service, None)
-        written = written_bytes(self.plane, service, last)
-        if written is not None and self._occurs_again(service, last):
+        occurs_again, written = self._occurs_again(service, last), written_bytes(self.plane, service, last)
+        if written is not None and occurs_again:
             # The times from here on occur a second time: they get their own base backup.
             return not self._awaits_retry(service, last)
         if not written:
@@ -68,11 +68,12 @@ class ScheduledSnapshots:
     def _occurs_again(self, service: Service, last: Snapshot) -> bool:
         """Tell whether the clock was set back since a snapshot, now or while no process ran.
 
-        It no longer counts once there is a newer one: the host of a server may have a clock that is ahead for good.
+        It counts until there is a newer one, and no longer: the host of a server may have a clock that is ahead for
+        good.
         """
-        is_ahead = last.taken_at > self.plane.clock() + _CLOCK_STEP
-        is_first = is_ahead and self._last_before.setdefault(service.id, last.id) == last.id
-        return self._clock_went_back or is_first
+        if self._clock_went_back or last.taken_at > self.plane.clock() + _CLOCK_STEP:
+            self._last_before.setdefault(service.id, last.id)
+        return self._last_before.get(service.id) == last.id
 
     def _is_reason_enough(self, service: Service, last: Snapshot, written: int) -> bool:
         due = settings_in_force(self.plane, service, last)
@@ -83,9 +84,11 @@ class ScheduledSnapshots:
         return has_stopped_writing and not is_sparing(self.plane.backend.host.volume_type(), service.settings)
 
     def _is_postponed(self, service: Service, last: Snapshot) -> bool:
+        now = self.plane.clock()
         with self.plane.store.read() as tx:
             earliest = next_snapshot_at(tx, last)
-        return (earliest is not None and self.plane.clock() < earliest) or self._awaits_retry(service, last)
+            is_resting = earliest is not None and now < earliest
+            return is_resting or bool(time_until_retry(tx, service.id, last, now))
 
     def _awaits_retry(self, service: Service, last: Snapshot | None) -> bool:
         with self.plane.store.read() as tx:
