@@ -48,5 +48,10 @@ def make_unreadable(monkeypatch: pytest.MonkeyPatch, victim: Path, number: int) 
 
         return fail
 
+    def denying(ask: Callable[[Path], bool]) -> Callable[[Path], bool]:
+        return lambda path: path != victim and ask(path)  # as Python does it from 3.14 on
+
     for name in ("stat", "open"):
         monkeypatch.setattr(Path, name, failing(getattr(Path, name)))
+    for name in ("exists", "is_file", "is_dir"):
+        monkeypatch.setattr(Path, name, denying(getattr(Path, name)))

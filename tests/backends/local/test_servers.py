@@ -16,8 +16,9 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.server import instances, sessions
 from ramet.backends.local.sql import connections
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, Unseen
 from tests.backends.local import forks
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable
 
 _Act = Callable[[LocalBackend, Server], None]
 _MUCH = "CREATE TABLE public.much AS SELECT n FROM generate_series(1, 500000) AS n"
@@ -51,6 +52,18 @@ def test_a_server_whose_stop_failed_after_it_turned_clients_away_is_seen_closed_
     backend.servers.open(parent)
     assert not backend.servers.inspect(parent).is_closed
     assert backend.instances.is_open(parent)
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_data_that_the_disk_cannot_show_is_not_taken_for_lost(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    with monkeypatch.context() as patched:
+        make_unreadable(patched, backend.instances.paths(parent.service_id).data, number)
+        with pytest.raises(Unseen):
+            backend.servers.inspect(parent)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            backend.servers.start(parent, clients=True)
 
 
 def _kill_server(backend: LocalBackend, server: Server) -> None:

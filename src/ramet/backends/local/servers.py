@@ -264,7 +264,7 @@ class LocalServers:
         return is_due
 
     def _check_volume(self, server: Server) -> None:
-        if not self.instances.paths(server.service_id).data.is_dir():
+        if not files.is_there(self.instances.paths(server.service_id).data):
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
 
     def _is_clean(self, server: Server, paths: ServicePaths) -> bool:
@@ -272,7 +272,7 @@ class LocalServers:
 
 
 def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
-    if not paths.data.is_dir():
+    if not files.is_there(paths.data):
         return Observation(False, f"The volume of service {paths.service_id} is lost.", is_lost=True)
     if postgres.only_stops(paths):
         return Observation(False, "Its server was started only to be stopped cleanly.")

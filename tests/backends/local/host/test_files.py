@@ -10,6 +10,7 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.process.log_files import tail
 from ramet.errors import Failed
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -40,6 +41,17 @@ def test_a_link_in_place_of_an_output_file_is_replaced(tmp_path: Path, keep: boo
         assert (victim.read_text(), (log / "start.log").read_text()) == ("kept", "new")
         assert (log / "start.log").stat().st_mode & 0o777 == 0o600
         (log / "start.log").unlink()
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_what_the_disk_cannot_show_is_not_taken_for_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (tmp_path / "file").touch()
+    assert [files.is_there(tmp_path / name) for name in ("file", "none", "file/below")] == [True, False, False]
+    make_unreadable(monkeypatch, tmp_path / "file", number)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        files.is_there(tmp_path / "file")
 
 
 def test_output_replaces_what_is_there_or_is_added_to_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from ramet.backends.local.host.own_faults import GONE
 from ramet.errors import Failed
 from ramet.machine.waiting import wait_until
 
@@ -65,6 +66,17 @@ def plain(path: Path, *, parent: int | None = None) -> Iterator[BinaryIO]:
 
 def _no_file(path: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "Not a file, and so not read", str(path))
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether there is something at a path, which may be a link to it. Raises OSError where that cannot be known.
+
+    `Path.exists` and its like answer no then, from Python 3.14 on.
+    """
+    with suppress(*GONE):
+        path.stat()
+        return True
+    return False
 
 
 def update(path: Path, text: str) -> None:

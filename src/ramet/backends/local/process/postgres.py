@@ -85,7 +85,7 @@ def _clear_stale_locks(paths: ServicePaths) -> None:
     Raises Unavailable while processes of a killed server still work in the directory: a second server would destroy the
     data.
     """
-    left = processes_in(paths.data) if paths.pid_file.exists() else []
+    left = processes_in(paths.data) if files.is_there(paths.pid_file) else []
     if left:
         raise Unavailable(
             "SERVER_ENDING",

@@ -67,7 +67,7 @@ def end(driver: Driver, before: ServicePaths, after: ServicePaths, installation:
     with _warned("the timeline histories", after):
         add_histories(wal, archive)
     with _warned("the WAL", after):
-        for segment in segments_in(wal) if wal.is_dir() else []:
+        for segment in segments_in(wal) if files.is_there(wal) else []:
             if first <= segment <= last:
                 with _warned(f"segment {segment.name}", after):
                     _archive(driver, wal / segment.name, archive / segment.name, segment, identifier)
@@ -97,7 +97,7 @@ def _last_segment(driver: Driver, wal: Path, after: ServicePaths, newest: Base, 
 
 def _archive(driver: Driver, path: Path, target: Path, segment: Segment, system_identifier: int) -> None:
     """Archive a segment, unless it is archived, or no record of the timeline is in it."""
-    if target.exists():
+    if files.is_there(target):
         return
     fault = fault_of(path, segment, system_identifier, segment.start + PAGE_BYTES)
     if fault == UNREADABLE:  # a clone that shares its blocks would not fail, and would hide the gap

@@ -159,7 +159,7 @@ class WalSource:
         """
         last = first
         for directory in self._directories:
-            for segment in segments_in(directory) if directory.is_dir() else []:
+            for segment in segments_in(directory) if files.is_there(directory) else []:
                 is_ours = segment.timeline == first.timeline or self._follows_timelines
                 is_later = is_ours and segment.number > last.number
                 if is_later and self._may_be_begun(directory / segment.name, segment):
@@ -222,7 +222,7 @@ class WalSource:
 def _is_there(path: Path) -> bool:
     """Tell whether there is a file; one that the disk cannot read counts."""
     try:
-        return path.is_file()
+        return files.is_there(path)
     except OSError as error:
         unreadable(error)
         return True
