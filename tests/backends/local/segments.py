@@ -55,3 +55,15 @@ def make_unreadable(monkeypatch: pytest.MonkeyPatch, victim: Path, number: int) 
         monkeypatch.setattr(Path, name, failing(getattr(Path, name)))
     for name in ("exists", "is_file", "is_dir"):
         monkeypatch.setattr(Path, name, denying(getattr(Path, name)))
+
+
+def refuse_removal(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    """Let the disk refuse to remove the files of a name."""
+    unlink = os.unlink
+
+    def fail(path: str | os.PathLike[str], **options: Any) -> None:
+        if Path(path).name == name:
+            raise OSError(number, os.strerror(number), str(path))
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "unlink", fail)

@@ -18,7 +18,7 @@ from ramet.backends.local.server import instances, sessions
 from ramet.backends.local.sql import connections
 from ramet.errors import Unavailable, Unseen
 from tests.backends.local import forks
-from tests.backends.local.segments import DISK_FAULTS, make_unreadable
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable, refuse_removal
 
 _Act = Callable[[LocalBackend, Server], None]
 _MUCH = "CREATE TABLE public.much AS SELECT n FROM generate_series(1, 500000) AS n"
@@ -64,6 +64,21 @@ def test_data_that_the_disk_cannot_show_is_not_taken_for_lost(
             backend.servers.inspect(parent)
         with pytest.raises(OSError, match=os.strerror(number)):
             backend.servers.start(parent, clients=True)
+
+
+def test_a_file_that_the_disk_refuses_to_remove_is_all_that_is_left_of_a_service(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = forks.create(backend)
+    paths = backend.instances.paths(server.service_id)
+    (paths.archive / "broken").touch()
+    with monkeypatch.context() as patched:
+        refuse_removal(patched, "broken", errno.EUCLEAN)
+        with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
+            backend.servers.destroy(server.service_id)
+    assert [path for path in paths.root.rglob("*") if not path.is_dir()] == [paths.archive / "broken"]
+    backend.servers.destroy(server.service_id)
+    assert not paths.root.exists()
 
 
 def _kill_server(backend: LocalBackend, server: Server) -> None:

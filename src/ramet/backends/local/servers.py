@@ -2,12 +2,11 @@
 
 import contextlib
 import logging
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import psycopg
@@ -28,6 +27,7 @@ from ramet.backends.local.server.configuration import Phase, boot_to_stop, first
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
+from ramet.backends.local.volumes.atomic import remove_all, remove_files
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.pool import Pool
@@ -181,22 +181,27 @@ class LocalServers:
             _log.warning("service %s is stopped, and may not have turned clients away: %s", server.service_id, error)
 
     def destroy(self, service_id: str) -> None:
-        """Stop the server and remove all that it had on the host; its snapshots and archive too."""
+        """Stop the server and remove all that it had on the host; its snapshots and archive too.
+
+        What the disk refuses to remove keeps nothing else: its error is raised at the end.
+        """
         paths = self.instances.paths(service_id)
         self.endpoints.close(service_id)
         self.poolers.stop_all(service_id)
-        self.instances.remove(service_id, _KILL_SECONDS)
+        self.instances.end(service_id, _KILL_SECONDS)
         for key in [key for key in self._due_at if key[0] == service_id]:
             self._due_at.pop(key, None)
-        fetched.discard(self.driver, self.instances.layout, service_id)
-        self.driver.remove_tree(paths.unfinished)
-        cluster.remove(self.driver, paths)
-        self.driver.remove_tree(paths.data)
-        self.poolers.stop_all(service_id)  # a duty may have started one since; without data it starts no other
-        secured_copy.end_all(paths)
-        snapshots.drop_all(self.driver, paths)
-        if paths.root.exists():
-            shutil.rmtree(paths.root)
+        remove_all(
+            partial(self.instances.remove_directories, service_id),
+            partial(fetched.discard, self.driver, self.instances.layout, service_id),
+            partial(self.driver.remove_tree, paths.unfinished),
+            partial(cluster.remove, self.driver, paths),
+            partial(self.driver.remove_tree, paths.data),
+            partial(self.poolers.stop_all, service_id),  # a duty may have started one; without data it starts no other
+            partial(secured_copy.end_all, paths),
+            partial(snapshots.drop_all, self.driver, paths),
+            partial(remove_files, paths.root),
+        )
 
     def refresh(self, server: Server) -> bool:
         """Give a serving server, and its pooler, that an earlier release made what this one gives to new ones.

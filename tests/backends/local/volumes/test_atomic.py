@@ -10,6 +10,7 @@ import pytest
 
 from ramet.backends.local.volumes import atomic, syscalls
 from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
+from tests.backends.local.segments import DISK_FAULTS, refuse_removal
 
 
 def test_an_incomplete_tree_is_removed_when_its_creation_fails(tmp_path: Path) -> None:
@@ -41,12 +42,31 @@ def test_removing_continues_when_another_removes_the_same(
     (tmp_path / "tree/file").touch()
     rmtree = shutil.rmtree
 
-    def disturbed(path: Path) -> None:
+    def disturbed(path: Path, **_options: object) -> None:
         monkeypatch.setattr(shutil, "rmtree", rmtree)
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(shutil, "rmtree", disturbed)
     remove_files(tmp_path / "tree")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_what_the_disk_refuses_to_remove_keeps_nothing_else_and_is_reported(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b/a", "b/broken", "b/c", "c/a"):
+        (tmp_path / "tree.partial-1" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree.partial-1" / name).touch()
+    shutil.copytree(tmp_path / "tree.partial-1/b", tmp_path / "tree")
+    with monkeypatch.context() as patched:
+        refuse_removal(patched, "broken", number)
+        for _ in range(2):
+            with pytest.raises(OSError, match=os.strerror(number)):
+                removed_from(tmp_path / "tree", remove_files)
+            left = [path.relative_to(tmp_path).parts[1:] for path in tmp_path.rglob("*") if path.is_file()]
+            assert sorted(left) == [("b", "broken"), ("broken",)]
+    removed_from(tmp_path / "tree", remove_files)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,8 +4,11 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from ramet.backends.local.wal.archive import add_histories, trim
 from ramet.backends.local.wal.segment import Segment
+from tests.backends.local.segments import DISK_FAULTS, refuse_removal
 
 
 def archive_of(directory: Path, *segments: Segment) -> Path:
@@ -49,6 +52,20 @@ def test_backup_notes_go_with_their_segment(tmp_path: Path) -> None:
         (tmp_path / f"{segment.name}.00000028.backup").touch()
     assert trim(tmp_path, 1, "0/4000000") == 1
     assert names(tmp_path) == {f"{Segment(1, 4).name}.00000028.backup"}
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_what_the_disk_refuses_to_remove_keeps_nothing_else_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    archive_of(tmp_path, *(Segment(1, number) for number in range(2, 7)))
+    with monkeypatch.context() as patched:
+        refuse_removal(patched, Segment(1, 3).name, number)
+        assert trim(tmp_path, 1, "0/5000028") == 2
+    assert names(tmp_path) == {Segment(1, number).name for number in (3, 5, 6)}
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert os.strerror(number) in caplog.text
+    assert trim(tmp_path, 1, "0/5000028") == 1
 
 
 def test_old_temporary_files_of_a_killed_archiver_are_removed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore.base_backup import NOT_DATA, Base
+from ramet.backends.local.volumes.atomic import remove_all
 from ramet.backends.local.volumes.driver import NOTHING, Driver, Exclusions
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
@@ -136,8 +138,7 @@ def drop(driver: Driver, paths: ServicePaths, snapshot_id: str) -> None:
 def drop_all(driver: Driver, paths: ServicePaths) -> None:
     """Remove all snapshots of a service, even incomplete ones. May run twice."""
     if paths.snapshots.is_dir():
-        for path in list(paths.snapshots.iterdir()):
-            driver.remove_tree(path)
+        remove_all(*(partial(driver.remove_tree, path) for path in list(paths.snapshots.iterdir())))
 
 
 def _unfinished(snapshot_id: str) -> str:

@@ -8,7 +8,7 @@ import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.backends.local.sql.securing import secure_fork
 from ramet.backends.local.sql.service_roles import ensure_pooler_role, retire_earlier_roles
+from ramet.backends.local.volumes.atomic import remove_all, remove_files
 from ramet.backends.local.volumes.quota import NoQuotas, Place, Quotas
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation, Installations
@@ -280,9 +281,12 @@ class Instances:
         The volume driver removes those two. Raises Unavailable while processes are still shutting down.
         """
         self.end(service_id, timeout_seconds)
+        self.remove_directories(service_id)
+
+    def remove_directories(self, service_id: str) -> None:
+        """Remove the directories of a server that has ended, except `data` and `snapshots`."""
         paths = self.paths(service_id)
-        for directory in (paths.conf, paths.tls, paths.archive, paths.log):
-            shutil.rmtree(directory, ignore_errors=not directory.exists())
+        remove_all(*(partial(remove_files, each) for each in (paths.conf, paths.tls, paths.archive, paths.log)))
         with contextlib.suppress(OSError):
             self.layout.sockets.rmdir()  # the last service is gone
 

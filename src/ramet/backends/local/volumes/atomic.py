@@ -6,8 +6,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from ramet.backends.local.host.own_faults import is_of_disk
 from ramet.backends.local.volumes import helper_process
 from ramet.backends.local.volumes.syscalls import move_new
 from ramet.errors import Exhausted
@@ -54,17 +56,33 @@ def remove_partials(target: Path, remove: Remove) -> None:
     """Remove the incomplete copies of `target` that a crash left behind."""
     prefix = f"{target.name}.partial-"
     with contextlib.suppress(FileNotFoundError):
-        for sibling in list(target.parent.iterdir()):
-            if sibling.name.startswith(prefix):
-                remove(sibling)
+        siblings = [path for path in target.parent.iterdir() if path.name.startswith(prefix)]
+        remove_all(*(partial(remove, sibling) for sibling in siblings))
+
+
+def remove_all(*removals: Callable[[], object]) -> None:
+    """Call each of these, although the disk refuses what an earlier one removes; raise its first error at the end."""
+    refused: list[OSError] = []
+    for remove in removals:
+        try:
+            remove()
+        except OSError as error:
+            if not is_of_disk(error):
+                raise
+            refused.append(error)
+    if refused:
+        raise refused[0]
 
 
 def remove_files(path: Path) -> None:
-    """Remove a directory, a file or a link; nothing to remove is no error."""
+    """Remove a directory, a file or a link; nothing to remove is no error.
+
+    What the disk refuses to remove is left with the directories above it, and its error raised at the end.
+    """
     for attempt in range(1, _REMOVE_ATTEMPTS + 1):
         try:
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                _remove_directory(path)
             path.unlink(missing_ok=True)
         except OSError as error:
             # Another process adds entries to the tree, or removes them, at the same time.
@@ -72,6 +90,22 @@ def remove_files(path: Path) -> None:
                 raise
         else:
             return
+
+
+def _remove_directory(path: Path) -> None:
+    refused: list[OSError] = []
+
+    def go_on(_act: object, _path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
+        error = raised[1]
+        is_above = bool(refused) and isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
+        if isinstance(error, OSError) and is_of_disk(error):
+            refused.append(error)
+        elif not is_above:
+            raise error
+
+    shutil.rmtree(path, onerror=go_on)
+    if refused:
+        raise refused[0]
 
 
 def remove_apart(path: Path) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ramet.backends.local.host.files import flush, read, write
+from ramet.backends.local.host.own_faults import is_of_disk
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
-from ramet.backends.local.wal.segment import Segment, segment_at, segment_named
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_named, unreadable
 
 _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
@@ -27,11 +28,20 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
     Those of earlier timelines are removed wherever they end: no base backup on this one or a later one needs them, and
     a service that is set back again and again never passes their end. Timeline history files stay. The backup history
     files of the removed segments, and old temporary files of an archiver that died, are removed too.
+    What the disk refuses to remove stays, and is tried again by the next call.
     """
     count = 0
+    refused: list[OSError] = []
     for path in _expendable(archive, segment_at(timeline, before_lsn)):
-        path.unlink(missing_ok=True)
-        count += segment_named(path.name) is not None
+        try:
+            path.unlink(missing_ok=True)
+            count += segment_named(path.name) is not None
+        except OSError as error:
+            if not is_of_disk(error):
+                raise
+            refused.append(error)
+    if refused:
+        _log.warning("%d files that no restore needs cannot be removed, such as %s", len(refused), refused[0])
     return count
 
 
@@ -116,4 +126,7 @@ def _is_abandoned(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime > _ABANDONED_AFTER_SECONDS
     except FileNotFoundError:
+        return False
+    except OSError as error:
+        unreadable(error)
         return False
