@@ -42,6 +42,26 @@ END $$;
 CREATE TYPE app.reach AS RANGE (subtype = float8, subtype_diff = app.difference);
 CREATE TABLE app.reaches AS SELECT app.reach(n, n + 1) FROM generate_series(1, 1000) n;
 """
+ORDER_THAT_CATCHES_CANCELLATION = """
+CREATE FUNCTION app.compared(a {type}, b {type}) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 0; END';
+CREATE OPERATOR CLASS app.slowly {default} FOR TYPE {type} USING btree AS {operators} FUNCTION 1 app.compared;
+CREATE TABLE app.ordered AS SELECT {value} AS n FROM generate_series(1, 10);
+CREATE INDEX ordered_n ON app.ordered (n {operator_class});
+CREATE OR REPLACE FUNCTION app.compared(a {type}, b {type}) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+    LOOP
+        BEGIN PERFORM pg_catalog.pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END;
+    END LOOP;
+END $$
+"""
+INTEGERS = {
+    "type": "int", "default": "", "value": "1", "operator_class": "app.slowly",
+    "operators": "OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,",
+}  # fmt: skip
+ARRAYS = {
+    "type": "xid", "default": "DEFAULT", "value": "ARRAY['1'::xid]", "operator_class": "",
+    "operators": "OPERATOR 3 =,",
+}  # fmt: skip
 ANALYZED = "SELECT relname FROM pg_stat_user_tables WHERE last_analyze IS NOT NULL ORDER BY 1"
 
 
@@ -107,6 +127,15 @@ def test_a_function_that_no_time_limit_ends_is_ended_with_its_session(paths: Ser
 def test_a_function_of_a_range_type_that_no_time_limit_ends_is_ended_with_its_session(paths: ServicePaths) -> None:
     run(paths, RANGE_THAT_CATCHES_CANCELLATION)
     assert "app.reaches: its session was terminated" in collect(paths, Allowance(plain_seconds=1.0, grace_seconds=0.2))
+
+
+@pytest.mark.parametrize("ordered", [INTEGERS, ARRAYS], ids=["of the index", "of its elements"])
+def test_a_function_of_an_operator_class_that_no_time_limit_ends_is_ended_with_its_session(
+    paths: ServicePaths, ordered: dict[str, str]
+) -> None:
+    run(paths, ORDER_THAT_CATCHES_CANCELLATION.format(**ordered))
+    run(paths, "DROP FUNCTION app.twice(int) CASCADE")
+    assert read_all(paths, Allowance(statement_seconds=0.2, grace_seconds=0.2)) == ""
 
 
 def test_a_prepared_transaction_that_locks_a_table_is_no_damage(paths: ServicePaths) -> None:
