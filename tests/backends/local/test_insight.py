@@ -3,14 +3,15 @@
 import threading
 from typing import Any
 
-import psycopg
 import pytest
 
 from harness.waiting import eventually
-from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import value
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, raw_names, statement_statistics
+from ramet.backends.local.sql.connections import DATABASE, value
+from ramet.errors import Unavailable
 from tests.backends.contract.grounds import on_this_host
-from tests.backends.local.hosts import connect
+from tests.backends.local.hosts import boot, connect, new_server
 
 
 def test_who_blocks_whom_is_shown_without_passwords_and_without_running_code_of_tenants() -> None:
@@ -50,21 +51,60 @@ def test_who_blocks_whom_is_shown_without_passwords_and_without_running_code_of_
             assert holder.execute("SELECT count(*) FROM public.ran").fetchone() == (0,)
 
 
-def test_no_tenant_can_exchange_the_function_of_statements_before_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+_EXCHANGE = """
+ALTER SCHEMA public RENAME TO elsewhere;
+CREATE SCHEMA public;
+CREATE SEQUENCE public.ran;
+CREATE FUNCTION public.trap() RETURNS SETOF elsewhere.pg_stat_statements IMMUTABLE LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM nextval('public.ran'); END $$;
+CREATE VIEW public.pg_stat_statements AS SELECT NULL::elsewhere.pg_stat_statements AS s, * FROM public.trap();
+CREATE FUNCTION public.made(public.pg_stat_statements) RETURNS elsewhere.pg_stat_statements LANGUAGE sql
+    AS 'SELECT t FROM public.trap() t';
+CREATE CAST (public.pg_stat_statements AS elsewhere.pg_stat_statements) WITH FUNCTION public.made AS IMPLICIT
+"""
+
+
+def test_no_view_of_a_tenant_is_read_that_gets_the_name_of_the_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     with on_this_host() as ground:
         server = ground.create()
         with connect(server, ground.passwords[server.service_id]) as client:
             client.autocommit = True
-            client.execute("SET lock_timeout = '200ms'")
-            query = connections.query
+            composed = raw_names.composed
 
-            def exchange_first(*arguments: Any, **literals: Any) -> list[tuple[Any, ...]]:
-                with pytest.raises(psycopg.errors.LockNotAvailable):
-                    client.execute("ALTER SCHEMA public RENAME TO elsewhere")
-                return query(*arguments, **literals)
+            def exchange_first(*arguments: Any) -> bytes:
+                client.execute(_EXCHANGE)
+                return composed(*arguments)
 
-            monkeypatch.setattr(connections, "query", exchange_first)
+            with monkeypatch.context() as patched:
+                patched.setattr(raw_names, "composed", exchange_first)
+                with pytest.raises(Unavailable, match=r"function pg_catalog\.array_eq"):
+                    ground.backend.insight.statements(server, 50)
             assert ground.backend.insight.statements(server, 50)
+            assert client.execute("SELECT is_called FROM public.ran").fetchone() == (False,)
+
+
+def test_statements_are_read_as_on_a_standby_and_only_from_the_view_of_the_extension(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    ask, view = "SELECT count(*) FROM {counted}", "public.pg_stat_statements"
+    with connections.connect(instances.paths(server.service_id), DATABASE) as connection:
+        with connection.transaction():
+            connection.execute("SET TRANSACTION READ ONLY")
+            assert statement_statistics.query(connection, ask)
+            assert value(connection, "SELECT pg_current_xact_id_if_assigned() IS NULL")
+        definition = value(connection, "SELECT pg_get_viewdef(%s::regclass)", view).rstrip(";")
+        replaced = f"CREATE OR REPLACE VIEW {view} AS {definition}"
+        for change, undo in (
+            (f"ALTER VIEW {view} OWNER TO tsdbadmin", f"ALTER VIEW {view} OWNER TO ramet"),
+            (f"ALTER FUNCTION {view} OWNER TO tsdbadmin", f"ALTER FUNCTION {view} OWNER TO ramet"),
+            (f"{replaced} WHERE pg_rotate_logfile()", replaced),
+        ):
+            connection.execute(change.encode())
+            assert statement_statistics.query(connection, ask) is None
+            connection.execute(undo.encode())
+            assert statement_statistics.query(connection, ask)
+    instances.remove(server.service_id, 10)
 
 
 def test_tables_are_measured_without_waiting_for_locks_and_unused_indexes_are_those_that_can_be_dropped() -> None:

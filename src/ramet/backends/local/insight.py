@@ -23,7 +23,7 @@ _NOT_CONVERTED = ("UTF8", "SQL_ASCII", "MULE_INTERNAL")
 _STATEMENTS = """
 SELECT left(query, {longest}), datname, pg_get_userbyid(userid), calls, total_exec_time, mean_exec_time, rows,
     shared_blks_hit, shared_blks_read
-FROM {}.pg_stat_statements(true) JOIN pg_database d ON d.oid = dbid
+FROM {counted} JOIN pg_database d ON d.oid = dbid
 WHERE datname = {database} AND userid <> {platform} AND toplevel ORDER BY total_exec_time DESC LIMIT {limit}
 """
 _SESSIONS = """
@@ -60,7 +60,8 @@ class LocalInsight:
         if rows is None:
             raise WrongState(
                 "STATEMENTS_NOT_COUNTED",
-                f"Database {DATABASE} of service {server.service_id} has no extension pg_stat_statements",
+                f"Database {DATABASE} of service {server.service_id} has no extension pg_stat_statements, or not"
+                " with the view that it installs",
                 "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
             )
         return [TopStatement(without_literals(shown(text or "")), *_readable(rest)) for text, *rest in rows]

@@ -34,11 +34,11 @@ def test_a_view_that_a_tenant_has_put_in_the_place_of_an_extensions_is_not_read(
         facts = examine(paths, installation, installation)
         assert connection.execute("SELECT role FROM public.trapped").fetchall() == []
     assert facts.statements == ()
-    assert "has no statement of database tsdb yet" in str(facts.statements_note)
+    assert "does not have pg_stat_statements as its extension installs it" in str(facts.statements_note)
     instances.remove(server.service_id, 10)
 
 
-def test_a_locked_schema_hides_no_refusals(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_view_hides_no_refusals(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(session_settings._OURS, "lock_timeout", "200ms")
     server = new_server(instances)
     boot(instances, server)
@@ -46,9 +46,9 @@ def test_a_locked_schema_hides_no_refusals(instances: Instances, monkeypatch: py
     paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
     with connections.connect(paths, "tsdb") as connection:
         connection.execute("BEGIN")
-        connection.execute("GRANT USAGE ON SCHEMA public TO pg_monitor")
+        connection.execute("LOCK TABLE public.pg_stat_statements")
         connection.execute("PREPARE TRANSACTION 'kept'")
     facts = examine(paths, installation, installation)
-    assert facts.statements_note == "No plans are compared: a transaction locks pg_stat_statements or its schema."
+    assert facts.statements_note == "No plans are compared: a transaction locks pg_stat_statements."
     assert [one.subject for one in facts.refusals] == ["prepared transaction kept"]
     instances.remove(server.service_id, 10)

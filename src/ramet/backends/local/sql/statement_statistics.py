@@ -1,26 +1,61 @@
-"""Queries of the function pg_stat_statements: a view of that name could be of a tenant."""
+"""Queries of pg_stat_statements as its extension installs it: a function or a view of that name could be of a tenant.
+
+The schema of the extension may be a tenant's, who can give its name to another one at any moment. A lock of its row
+would take a transaction id, which shows as a change of the data, and which a standby does not have. So the query gets a
+parameter of the view's own type, by number, and PostgreSQL refuses to parse it where the name means any other relation:
+it then executes nothing of that. The view itself refers to its function by number, too.
+"""
 
 from typing import Any
 
-from ramet.backends.local.sql import connections
+import psycopg
+from psycopg.adapt import Dumper
+
+from ramet.backends.local.sql import raw_names
 from ramet.backends.local.sql.connections import Connection
 
-_SCHEMA = """
-SELECT nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
-JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
-JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid
-WHERE extname = 'pg_stat_statements' AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
-    AND pronargs = 1 AND proargtypes[0] = 'bool'::regtype
-FOR SHARE OF p, n
+# The view does nothing but call the function, which is C code, and nobody but superusers can replace either of them.
+_VIEW = r"""
+SELECT nspname, typarray FROM pg_class v JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_type t ON t.oid = reltype
+JOIN pg_rewrite r ON r.ev_class = v.oid
+JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_proc'::regclass
+JOIN pg_proc p ON p.oid = d.refobjid
+WHERE relname = 'pg_stat_statements' AND relkind = 'v'
+    AND proname = 'pg_stat_statements' AND probin = '$libdir/pg_stat_statements'
+    AND (SELECT bool_and(rolsuper) FROM pg_roles a WHERE a.oid IN (relowner, proowner))
+    AND NOT EXISTS (SELECT FROM pg_depend o WHERE o.classid = d.classid AND o.objid = r.oid
+        AND (o.refclassid, o.refobjid) NOT IN ((d.refclassid, p.oid), ('pg_class'::regclass, v.oid)))
+    AND (SELECT count(*) FROM regexp_matches(ev_action::text, '\{FUNCEXPR\M', 'g')) = 1
+    AND NOT EXISTS (SELECT FROM regexp_matches(ev_action::text, '\{([A-Z_]+)', 'g') AS node(name)
+        WHERE name[1] <> ALL ('{QUERY,RTE,RANGETBLENTRY,RTEPERMISSIONINFO,ALIAS,RANGETBLFUNCTION,FUNCEXPR,CONST,'
+            'TARGETENTRY,VAR,FROMEXPR,RANGETBLREF}'))
 """
+# `s.*` is the whole row even where a relation has a column `s`. Both arguments of array_eq must have the same type,
+# whatever casts there are, and it is parsed before any other part of the query. The planner removes it.
+_COUNTED = "(SELECT s.* FROM {}.pg_stat_statements AS s WHERE true OR pg_catalog.array_eq(ARRAY[s.*], $1)) AS counted"
+
+
+class _NoRows:
+    """An empty array of a type that only its number names."""
 
 
 def query(connection: Connection, statement: str, **literals: str | int | None) -> list[tuple[Any, ...]] | None:
-    """Return the rows of a query of {}.pg_stat_statements(true) as the extension installs it; None without it.
+    """Return the rows of a query of {counted}, the rows of the view; None where a database does not have it.
 
-    The schema may be a tenant's, who could give its name to another one in between: so it is locked, and the function.
-    A standby cannot lock them.
+    Raises psycopg.errors.UndefinedFunction or UndefinedTable where it is renamed at that moment.
     """
-    with connection.transaction():
-        found = connection.execute(_SCHEMA).fetchone()
-        return None if found is None else connections.query(connection, statement, str(found[0]), **literals)
+    found = connection.execute(_VIEW.encode()).fetchone()
+    if found is None:
+        return None
+    schema, array_type = found
+
+    class EmptyArray(Dumper):
+        oid = array_type
+
+        def dump(self, obj: _NoRows) -> bytes:
+            return b"{}"
+
+    cursor = psycopg.RawCursor(connection)
+    cursor.adapters.register_dumper(_NoRows, EmptyArray)
+    composed = raw_names.composed(connection, statement.replace("{counted}", _COUNTED), (schema,), literals)
+    return cursor.execute(composed, (_NoRows(),)).fetchall()

@@ -20,7 +20,7 @@ _CLOSED = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <>
 _SUBSCRIPTIONS = "SELECT subname FROM pg_subscription ORDER BY 1"
 _PREPARED = "SELECT database, gid FROM pg_prepared_xacts ORDER BY 1, 2"
 _STATEMENTS = """
-SELECT query, sum(calls)::bigint FROM {}.pg_stat_statements(true)
+SELECT query, sum(calls)::bigint FROM {counted}
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND toplevel
 AND userid <> {platform}::regrole AND query ~* '^\\s*(select|insert|update|delete|merge|with)\\M'
 AND length(query) <= {longest} GROUP BY query ORDER BY sum(total_exec_time) DESC LIMIT {most}
@@ -106,9 +106,10 @@ def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
                 connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
             )
         except LOCKED:
-            return (), "No plans are compared: a transaction locks pg_stat_statements or its schema."
+            return (), "No plans are compared: a transaction locks pg_stat_statements."
     if rows is None:
-        return (), f"No plans are compared: database {DATABASE} does not have the extension pg_stat_statements."
+        missing = f"database {DATABASE} does not have pg_stat_statements as its extension installs it"
+        return (), f"No plans are compared: {missing}."
     if not rows:
         return (), f"No plans are compared: pg_stat_statements has no statement of database {DATABASE} yet."
     return [Statement(text, calls) for text, calls in rows], None
