@@ -1,7 +1,9 @@
 """The relay hides channel binding from its clients, in whatever pieces the offer arrives."""
 
 import contextlib
+import errno
 import fcntl
+import os
 import resource
 import socket
 import ssl
@@ -183,3 +185,26 @@ def test_a_client_for_which_no_thread_can_be_started_is_cut_and_later_ones_are_s
                 client.settimeout(30)
                 client.connect(str(tmp_path / f".s.PGSQL.{PORT}"))
                 assert client.recv(6) == answer
+
+
+def test_a_client_that_comes_while_no_file_is_free_is_served_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, refusals = socket.socket.accept, [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+    def refuse_once(listener: socket.socket) -> tuple[socket.socket, object]:
+        if refusals:
+            raise refusals.pop()
+        return accept(listener)
+
+    def serve(_relay: Relay, client: socket.socket) -> None:
+        with client:
+            client.sendall(b"served")
+
+    monkeypatch.setattr(relay, "_serve", serve)
+    monkeypatch.setattr(socket.socket, "accept", refuse_once)
+    address = SourceAddress("localhost", 1, "shop", "app", "disable")
+    with open_relay(address, tmp_path), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(30)
+        client.connect(str(tmp_path / f".s.PGSQL.{PORT}"))
+        assert client.recv(6) == b"served"

@@ -10,15 +10,18 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.local.host.own_faults import is_own
 from ramet.backends.local.host.system_user import Account
 
 PORT = 5432  # a part of the socket's name only
 _CONNECT_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
 _CHUNK = 256 * 1024
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)  # PostgreSQL 18 docs, 54.7
 _SASL = 10
@@ -99,8 +102,11 @@ def _accept(relay: Relay, listener: socket.socket) -> None:
     while True:
         try:
             client, _ = listener.accept()
-        except OSError:
-            return
+        except OSError as error:
+            if not is_own(error):
+                return
+            time.sleep(_PAUSE_SECONDS)  # no file is free now: the client waits until one is
+            continue
         relay.opened.add(client)
         if relay.problem is not None:
             _cut(client)  # the others were cut before
