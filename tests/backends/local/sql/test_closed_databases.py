@@ -105,6 +105,24 @@ def test_sessions_that_come_in_with_the_platform_end(place: Place, monkeypatch: 
     earlier.close()
 
 
+@pytest.fixture
+def _second_superuser(place: Place) -> Iterator[None]:
+    """Let the platform's role be another one than that of initdb, as on Kubernetes."""
+    with connections.connect(place.paths) as first:
+        first.execute("UPDATE pg_authid SET rolname = 'postgres' WHERE oid = 10")
+        first.execute("CREATE ROLE ramet LOGIN SUPERUSER")
+        yield
+        first.execute("DROP ROLE ramet")
+        first.execute("UPDATE pg_authid SET rolname = 'ramet' WHERE oid = 10")
+
+
+@pytest.mark.usefixtures("_second_superuser")
+def test_the_platform_can_be_another_superuser_than_the_first(place: Place) -> None:
+    with entered(place.paths, place.database) as inside:
+        assert connections.value(inside, "SELECT session_user::regrole::oid > 10")
+    assert place.state() == (False, 7)
+
+
 def test_a_closed_database_whose_row_is_locked_is_refused(place: Place) -> None:
     with connections.connect(place.paths) as platform, platform.transaction():
         platform.execute("ALTER DATABASE closed CONNECTION LIMIT 7")

@@ -15,9 +15,11 @@ UPDATE pg_database d SET datallowconn = true WHERE d.oid = %s AND NOT datallowco
 RETURNING ARRAY(SELECT pid FROM pg_stat_activity WHERE datid = d.oid)
 """
 _CLOSE = "UPDATE pg_database SET datallowconn = false WHERE oid = %s"
+# On Kubernetes the platform's role is not the first superuser: that is the operator's.
 _END_LATER_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datid = %s AND pid <> ALL(%s) AND usesysid <> 10 AND backend_type = 'client backend'
+WHERE datid = %s AND pid <> ALL(%s) AND backend_type = 'client backend'
+AND usesysid NOT IN (SELECT oid FROM pg_authid WHERE rolsuper)
 """
 
 
