@@ -233,8 +233,9 @@ def test_a_login_is_dropped_that_has_something_in_a_database_whose_removal_was_i
 @pytest.mark.parametrize("database", ["tsdb", "template1"])
 def test_a_prepared_transaction_that_makes_something_for_a_login_does_not_keep_it(place: Place, database: str) -> None:
     password = place.make("ramet_login_first")
+    names_it = "pg_advisory_xact_lock('pg_authid'::regclass::oid::int, 'ramet_login_first'::regrole::oid::int)"
     with place.open("tsdbadmin", place.password, dbname=database) as admin:
-        for gid, change in (("kept", "SELECT lo_create(70002)"), ("ended", "SELECT lo_create(70001)")):
+        for gid, change in (("kept", f"SELECT lo_create(70002), {names_it}"), ("ended", "SELECT lo_create(70001)")):
             user = ("tsdbadmin", place.password) if gid == "kept" else ("ramet_login_first", password)
             with place.open(*user, dbname=database) as session:
                 for statement in ("SET ROLE NONE", "BEGIN", change, f"PREPARE TRANSACTION '{gid}'"):

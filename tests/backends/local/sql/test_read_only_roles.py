@@ -150,6 +150,14 @@ def test_no_session_waits_in_a_database_that_a_prepared_transaction_locks(
     assert not tenant.can_write(owner, f"INSERT INTO {owner}.t VALUES (1)")
 
 
+def test_no_advisory_lock_keeps_a_role_its_privileges(tenant: Tenant) -> None:
+    owner = _owner_of_a_table(tenant, "owner_beside_advisory_locks")
+    with connect(tenant.server, tenant.password, sslmode="prefer") as session:
+        session.execute("SELECT pg_advisory_lock('pg_database'::regclass::oid::int, oid::int) FROM pg_database")
+        tenant.enforce()
+    assert not tenant.can_write(owner, f"INSERT INTO {owner}.t VALUES (1)")
+
+
 def test_a_statement_that_waits_for_too_many_locks_is_ended(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

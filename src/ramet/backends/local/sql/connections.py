@@ -31,9 +31,10 @@ _NO_ROLE = re.compile('role ".*" does not exist', re.DOTALL)
 _LOCKED_SECONDS = 3  # a prepared transaction that renames a database blocks all new sessions
 
 # A new session locks its database in ROW EXCLUSIVE mode. It also queues behind who waits for a lock that conflicts.
+# Tenants choose the classid and objid of advisory locks.
 _LOCKED = """
 SELECT DISTINCT datname FROM pg_locks JOIN pg_database d ON d.oid = objid
-WHERE classid = 'pg_database'::regclass
+WHERE locktype = 'object' AND classid = 'pg_database'::regclass
 AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 """
 

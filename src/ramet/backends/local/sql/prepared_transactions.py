@@ -40,7 +40,7 @@ _LOCKING_ROLE = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
-    AND l.classid = 'pg_authid'::regclass AND l.objid = %s)
+    AND l.locktype = 'object' AND l.classid = 'pg_authid'::regclass AND l.objid = %s)
 """
 _LOCKING_EXTENSIONS = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
