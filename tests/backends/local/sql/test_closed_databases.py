@@ -1,7 +1,8 @@
 """A database that accepts no connections is entered by the platform, and is as before afterwards."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -12,6 +13,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.closed_databases import entered
 from ramet.backends.local.sql.connections import Connection
+from ramet.errors import Unavailable
 from ramet.model.passwords import new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
@@ -103,6 +105,27 @@ def test_sessions_that_come_in_with_the_platform_end(place: Place, monkeypatch: 
         earlier.execute("SELECT 1")
     came[0].close()
     earlier.close()
+
+
+def test_a_database_is_closed_again_whatever_alters_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connections.connect(place.paths, lock_timeout="100ms") as owner:
+
+        def alter() -> None:
+            owner.execute("BEGIN")
+            with suppress(psycopg.errors.LockNotAvailable):
+                owner.execute("ALTER DATABASE closed CONNECTION LIMIT 9")
+
+        _before_it_is_entered(monkeypatch, alter)
+        with entered(place.paths, place.database):
+            assert place.state() == (False, 7)
+        owner.execute("ROLLBACK")
+
+
+def test_a_database_that_cannot_be_entered_is_closed_again(place: Place) -> None:
+    missing = replace(place.database, name="missing")
+    with pytest.raises(Unavailable), entered(place.paths, missing):
+        pass
+    assert place.state() == (False, 7)
 
 
 @pytest.fixture

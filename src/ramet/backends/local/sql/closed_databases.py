@@ -37,12 +37,20 @@ def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Con
 
 @contextmanager
 def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
-    """Open a database. Of several sessions of the platform at once, the one that has opened it closes it."""
+    """Open a database. Of several sessions of the platform at once, the one that has opened it closes it.
+
+    The transaction that closes it begins at once, so that only its commit is left, which waits for nobody. Who alters
+    the database at that moment waits for it, and is refused.
+    """
     with connections.connect(paths, lock_timeout="1s") as outside:
         opened = outside.execute(_OPEN, (oid,)).fetchone()
+        if opened is None:
+            yield
+            return
+        outside.execute("BEGIN")
+        outside.execute(_CLOSE, (oid,))
         try:
             yield
         finally:
-            if opened is not None:
-                outside.execute(_CLOSE, (oid,))
-                outside.execute(_END_LATER_SESSIONS, (oid, *opened))
+            outside.execute("COMMIT")
+            outside.execute(_END_LATER_SESSIONS, (oid, *opened))
