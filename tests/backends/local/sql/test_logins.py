@@ -278,6 +278,17 @@ def test_a_database_that_is_locked_is_not_entered_and_keeps_no_other_login(
         platform.execute("DROP DATABASE renamed WITH (FORCE)")
 
 
+def test_a_prepared_transaction_that_changes_a_disabled_role_does_not_keep_it(place: Place) -> None:
+    place.make("ramet_login_disabled")
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+        platform.execute("ALTER ROLE ramet_login_disabled NOLOGIN")
+        platform.execute("BEGIN")
+        platform.execute("ALTER ROLE ramet_login_disabled CONNECTION LIMIT 1")
+        platform.execute("PREPARE TRANSACTION 'ended'")
+        place.logins.drop(place.server, ["ramet_login_disabled"])
+        assert platform.execute("SELECT FROM pg_roles WHERE rolname = 'ramet_login_disabled'").fetchall() == []
+
+
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:
     place.logins.drop(place.server, ["tsdbadmin", "ramet"])
     place.open("tsdbadmin", place.password).close()

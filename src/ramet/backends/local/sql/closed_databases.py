@@ -10,6 +10,8 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 
+# UPDATE takes a transaction ID before it waits for another transaction, and this does not.
+_AWAIT = "SELECT FROM pg_database WHERE oid = %s AND NOT datallowconn FOR UPDATE"
 _OPEN = """
 UPDATE pg_database d SET datallowconn = true WHERE d.oid = %s AND NOT datallowconn
 RETURNING ARRAY(SELECT pid FROM pg_stat_activity WHERE datid = d.oid)
@@ -43,6 +45,7 @@ def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
     the database at that moment waits for it, and is refused.
     """
     with connections.connect(paths, lock_timeout="1s") as outside:
+        outside.execute(_AWAIT, (oid,))
         opened = outside.execute(_OPEN, (oid,)).fetchone()
         if opened is None:
             yield

@@ -21,7 +21,14 @@ from ramet.model.timestamps import rfc3339
 
 PREFIX = "ramet_login_"
 _MOST_CONNECTIONS = 20
-_FOUND = "SELECT oid, rolname FROM pg_roles WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname"
+# Whoever takes a transaction ID makes another snapshot due, so a role that cannot be dropped yet is disabled only once.
+# Its row has an xmax if a transaction has changed it that is not committed.
+_FOUND = """
+SELECT oid, rolname, rolcanlogin OR xmax <> 0 FROM pg_authid
+WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname
+"""
+# ALTER ROLE takes a transaction ID before it waits for another transaction, and this does not.
+_AWAIT = "SELECT FROM pg_authid WHERE oid = %s FOR UPDATE"
 _NO_LOGIN = "ALTER ROLE {} NOLOGIN"
 _IS_ADMINS = "SELECT pg_has_role(%s::oid, %s::name, 'MEMBER')"
 _HAS_IN = """
@@ -80,8 +87,10 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
 def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
     with connections.connect(paths, lock_timeout="1s") as connection:
         found = connection.execute(_FOUND, (list(roles), PREFIX)).fetchall()
-        disabled = [(oid, name, _disable(paths, connection, oid, name)) for oid, name in found]
-        connection.execute(_END_SESSIONS, ([oid for oid, _ in found],))
+        disabled = [
+            (oid, name, _disable(paths, connection, oid, name) if is_due else None) for oid, name, is_due in found
+        ]
+        connection.execute(_END_SESSIONS, ([oid for oid, *_ in found],))
         refusals = [refusal or _remove(paths, connection, oid, name) for oid, name, refusal in disabled]
     if refused := [each for each in refusals if each is not None]:
         raise refused[0]
@@ -96,15 +105,20 @@ def _disable(paths: ServicePaths, connection: Connection, oid: int, name: str) -
     try:
         connection.execute(_END_SESSIONS, ([oid],))
         with suppress(psycopg.errors.LockNotAvailable):
-            connections.run(connection, _NO_LOGIN, name)
+            _forbid_login(connection, oid, name)
             return None
         every = connections.databases(connection, with_templates=True)
         held = prepared_transactions.changing_role(connection, oid)
         prepared_transactions.roll_back(paths, connection, every, held)
-        connections.run(connection, _NO_LOGIN, name)
+        _forbid_login(connection, oid, name)
     except (psycopg.Error, Error) as error:
         return error
     return None
+
+
+def _forbid_login(connection: Connection, oid: int, name: str) -> None:
+    connection.execute(_AWAIT, (oid,))
+    connections.run(connection, _NO_LOGIN, name)
 
 
 def _remove(paths: ServicePaths, connection: Connection, oid: int, name: str) -> Exception | None:
@@ -142,6 +156,7 @@ def disable_all(connection: Connection) -> None:
 
 def _disown(connection: Connection, oid: int, name: str) -> None:
     """Give what a role owns in a database to the admin, and revoke what was granted to it."""
+    ownership.check_unlocked(connection, oid, name)
     if connections.row(connection, _IS_ADMINS, oid, ADMIN_ROLE) == (True,):
         connections.run(connection, "REASSIGN OWNED BY {} TO {}", name, ADMIN_ROLE)
     else:  # code of a role without the admin's rights must not get them

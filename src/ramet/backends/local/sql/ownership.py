@@ -9,6 +9,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import TypeVar
 
 from ramet.backends.local.sql import connections, raw_names
@@ -30,6 +31,15 @@ UNION ALL SELECT format('SEQUENCE %%I.%%I', n.nspname, c.relname) FROM pg_class 
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = %s AND c.relkind = 'S'
 UNION ALL SELECT format('SCHEMA %%I', nspname) FROM pg_namespace WHERE nspowner = %s
 """
+# Only what is held for long: a table that is in use has always some reader.
+_LOCKED = """
+SELECT FROM pg_shdepend s JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
+JOIN pg_locks l ON l.locktype = 'relation' AND l.granted AND l.database = s.dbid AND l.relation = s.objid
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE s.refclassid = 'pg_authid'::regclass AND s.refobjid = %s AND s.classid = 'pg_class'::regclass AND s.deptype = 'o'
+AND (l.pid IS NULL OR a.xact_start < clock_timestamp() - %s) LIMIT 1
+"""
+_LONG = timedelta(seconds=10)
 # The role may still call these.
 _WITH_OWNERS_RIGHTS = "SELECT oid::regprocedure::text FROM pg_proc WHERE proowner = %s AND prosecdef"
 
@@ -43,6 +53,7 @@ def take(connection: Connection, oid: int, name: str, *, from_admin: bool, deadl
         connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database, ADMIN_ROLE)
     if connection.execute(_IS_HERE, (oid,)).fetchone() is None:
         return
+    check_unlocked(connection, oid, name)
     for (function,) in in_time(connection.execute(_WITH_OWNERS_RIGHTS, (oid,)).fetchall(), deadline):
         connection.execute(raw_names.encoded(f"ALTER ROUTINE {function} SECURITY INVOKER"))
     readable = [row[0] for row in connection.execute(_READABLE, (oid, oid, oid)).fetchall()]
@@ -51,6 +62,20 @@ def take(connection: Connection, oid: int, name: str, *, from_admin: bool, deadl
     for thing in in_time(readable, deadline):
         right = "USAGE" if thing.startswith("SCHEMA ") else "SELECT"
         connections.run(connection, f"GRANT {right} ON {thing.replace('{', '{{').replace('}', '}}')} TO {{}}", name)
+
+
+def check_unlocked(connection: Connection, oid: int, name: str) -> None:
+    """Raise Unavailable if a transaction has locked for long what a role owns in the database of a connection.
+
+    An attempt to change the owner of a locked table takes a transaction ID although it fails, which makes another
+    snapshot due.
+    """
+    if connection.execute(_LOCKED, (oid, _LONG)).fetchone() is not None:
+        raise Unavailable(
+            "ROLE_LOCKED",
+            f"A transaction locks what the role {raw_names.shown(name)} owns",
+            "End that transaction; pg_prepared_xacts lists those that are prepared.",
+        )
 
 
 def in_time(found: Sequence[_Found], deadline: float) -> Iterator[_Found]:
