@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.server import usage
 from ramet.backends.local.server.client_sessions import client_sessions
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, ownership
+from ramet.backends.local.sql import connections, ownership, read_only_access
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Unavailable
@@ -116,3 +117,17 @@ def test_the_checks_of_an_idle_server_take_none(place: Place, monkeypatch: pytes
 
     with place.transaction("LOCK busy.t IN ACCESS SHARE MODE", "tsdb", is_prepared=True):
         assert place.ids_taken_by(check) == 0
+
+
+def test_a_renewal_that_a_locked_database_prevents_takes_none_and_leaves_no_session(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_only_access, "_VERSION", "of another release")
+    place.run("CREATE DATABASE other OWNER tsdbadmin", "CREATE DATABASE closed ALLOW_CONNECTIONS false")
+    renew = partial(place.instances.renew, place.server.service_id)
+    with place.transaction("ALTER DATABASE other RENAME TO another", "tsdb", is_prepared=True):
+        assert place.ids_taken_by(renew) == 0
+        with connections.connect(place.paths) as platform:
+            assert connections.value(platform, "SELECT count(*) FROM pg_locks WHERE NOT granted") == 0
+    assert renew()
+    place.run("DROP DATABASE other", "DROP DATABASE closed")

@@ -234,7 +234,12 @@ def locked_databases(connection: Connection) -> set[str]:
 def check_unlocked(connection: Connection, database: str) -> None:
     """Raise Unavailable for one of the `locked_databases`, which nobody should try to enter."""
     if database in locked_databases(connection):
-        raise Unavailable("DATABASE_LOCKED", f"A transaction locks the database {raw_names.shown(database)}")
+        raise is_locked(database)
+
+
+def is_locked(database: str) -> Unavailable:
+    """Return the error for one of the `locked_databases`."""
+    return Unavailable("DATABASE_LOCKED", f"A transaction locks the database {raw_names.shown(database)}")
 
 
 def row(connection: Connection, query: str, *parameters: Any) -> tuple[Any, ...]:

@@ -7,6 +7,8 @@ The functions create roles without privileges to write. The login trigger, from 
 
 import hashlib
 import logging
+from collections.abc import Container
+from contextlib import suppress
 
 import psycopg
 
@@ -102,20 +104,35 @@ def renew(paths: ServicePaths) -> bool:
     Returns False when a database could not be upgraded, or running statements still need the earlier functions. The
     tenants' own database is upgraded last: when it is current, all are that can be entered.
     """
-    with connections.connect_inside(paths) as connection:
-        if database_of(connection) == DATABASE and is_current(connection):
-            return True
+    with connections.connect(paths) as connection:
         known = [each for each in connections.databases(connection) if not each.is_invalid]
+        locked = connections.locked_databases(connection)
+    own = [each for each in known if each.name == DATABASE]
+    if any(each.is_open and each.name not in locked and _has_current(paths, each) for each in own):
+        return True
     template = connections.Database(1, _TEMPLATE, True, untouched=False)
     others = [each for each in known if each.name != DATABASE and not (each.untouched and each.is_open)]
-    renewed = [_renew_one(paths, each) for each in [template, *others]]
-    renewed += [_renew_one(paths, each, marked=all(renewed)) for each in known if each.name == DATABASE]
-    return all(renewed)
+    is_done = True
+    for each in sorted([template, *others], key=lambda one: not one.is_open):
+        # To open a database writes to the server, so closed ones have their turn when that may complete the upgrade.
+        is_done = (each.is_open or is_done) and _renew_one(paths, each, locked) and is_done
+    renewed = [_renew_one(paths, each, locked, marked=is_done) for each in own]
+    return is_done and all(renewed)
 
 
-def _renew_one(paths: ServicePaths, database: connections.Database, *, marked: bool = True) -> bool:
-    """Upgrade one database; unless `marked`, it does not count as current yet."""
+def _has_current(paths: ServicePaths, database: connections.Database) -> bool:
+    with suppress(Unavailable), connections.connect(paths, database.name) as connection:
+        return is_current(connection)
+    return False
+
+
+def _renew_one(
+    paths: ServicePaths, database: connections.Database, locked: Container[str], *, marked: bool = True
+) -> bool:
+    """Upgrade one database if it is not `locked`; unless `marked`, it does not count as current yet."""
     try:
+        if database.name in locked:
+            raise connections.is_locked(database.name)
         with closed_databases.entered(paths, database) as connection:
             if not earlier_guards.remove(connection):
                 return False
