@@ -8,7 +8,7 @@ import pytest
 
 from ramet.backends.interface.values import Primary, Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.server.access import pg_hba_conf, pg_ident_conf
+from ramet.backends.local.server.access import is_open, pg_hba_conf, pg_ident_conf
 from ramet.backends.local.server.configuration import (
     Features,
     Phase,
@@ -69,6 +69,12 @@ def test_the_configuration_is_as_it_was_reviewed(name: str) -> None:
 
 def test_nothing_secret_is_in_the_configuration() -> None:
     assert not any(SHARED.verifier.reveal() in text for text in CASES.values())
+
+
+def test_where_a_superuser_cannot_be_named_an_open_server_admits_nobody_by_password() -> None:
+    hba = pg_hba_conf(replace(TLS, superusers=("ramet", "a\nb")), Phase.OPEN)
+    assert is_open(hba)
+    assert "scram-sha-256" not in hba
 
 
 @pytest.mark.parametrize(("environment", "megabytes"), [(Environment.DEV, 256), (Environment.PROD, 8192)])

@@ -21,8 +21,7 @@ from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
 from ramet.backends.local.restore import capture, fetched, secured_copy, snapshots
-from ramet.backends.local.server import read_only_storage, sessions
-from ramet.backends.local.server.access import admits_clients
+from ramet.backends.local.server import access, read_only_storage, sessions
 from ramet.backends.local.server.configuration import Phase, boot_to_stop, first_boot, has_workers
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import extensions, roles
@@ -282,7 +281,7 @@ def _observed(paths: ServicePaths, is_replica: bool) -> Observation:
     if postgres.only_stops(paths):
         return Observation(False, "Its server was started only to be stopped cleanly.")
     if postgres.is_ready(paths):
-        is_closed = not admits_clients(files.read(paths.hba_file, errors="surrogateescape"))
+        is_closed = not access.is_open(files.read(paths.hba_file, errors="surrogateescape"))
         reason = "Its server turns clients away." if is_closed else ""
         return Observation(True, reason, not is_replica or _follows(paths), is_closed=is_closed)
     if postgres.running(paths) is not None:

@@ -174,21 +174,26 @@ def test_a_superuser_whose_name_is_no_line_of_a_file_is_kept_out_with_all_others
     followers = LocalFollowers(instances, None, None)  # type: ignore[arg-type]
     seen = Following(observed_at=datetime.now(UTC))
     monkeypatch.setattr(lag, "observe", lambda *_: seen)
-    others = (b"CREATE ROLE y LOGIN PASSWORD 'x'",)
+    others = (
+        b"CREATE ROLE y LOGIN PASSWORD 'x'",
+        b"CREATE ROLE tsdbadmin LOGIN PASSWORD 'x'",
+        b'GRANT "a\nb" TO tsdbadmin',
+    )
     with _open_standby(instances, b"CREATE ROLE \"a\nb\" SUPERUSER LOGIN PASSWORD 'x'", *others) as standby:
         paths = instances.paths(standby.service_id)
         _log_in(standby, "y").close()
         found = followers.observe(standby)
         assert found is not None
         assert "superuser 'a\\nb'" in (found.problem or "")
-        for user in ("a\nb", "y"):
+        for user in ("a\nb", "y", "tsdbadmin"):
             eventually(lambda user=user: _is_refused(standby, user), f"{user!r} is refused")  # type: ignore[misc]
         assert instances.stop(standby, 30)
         instances.start(standby, Phase.OPEN)
         eventually(lambda: instances.await_ready(standby, 0.5).ready)
         instances.open(standby)
         assert not LocalServers(instances, None, None).inspect(standby).is_closed  # type: ignore[arg-type]
-        assert _is_refused(standby, "a\nb")
+        for user in ("a\nb", "y", "tsdbadmin"):
+            assert _is_refused(standby, user)
         foreign.write(paths, foreign.Foreign("ramet", "postgres", ("other",)))
         monkeypatch.setattr(followers_module, "_SUPERUSERS", "SELECT 'other' WHERE %s <> ''")
         assert followers.observe(standby) == seen

@@ -50,8 +50,8 @@ _SESSIONS_SECONDS = 10.0
 # A service that comes from Kubernetes has the platform's role, too, which rules of its own keep out.
 _SUPERUSERS = "SELECT rolname FROM pg_authid WHERE rolsuper AND oid <> 10 AND rolname <> %s ORDER BY 1"
 _UNNAMED = (
-    f"No role of the source but {connections.ADMIN_ROLE} can log in to this service: pg_hba.conf cannot keep out the"
-    " superuser {!r}, because its name has a line feed. There: ALTER ROLE … RENAME TO another name."
+    "Nobody can log in to this service: pg_hba.conf cannot keep out the superuser {!r} of the source and its members,"
+    " because its name has a line feed. There: ALTER ROLE … RENAME TO another name."
 )
 _END_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_authid client ON client.oid = usesysid

@@ -7,7 +7,7 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOL
 from ramet.backends.local.sql.roles import HOST_ROLES
 
 _IDENT_MAP = "platform"
-_POOLED = "local all {} scram-sha-256"
+_POOLER = f"local all {POOLER_ROLE} peer map={_IDENT_MAP}"
 _EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 
 
@@ -19,7 +19,7 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     other clients do. In a copy that was not taken over yet neither the source's superusers may connect, nor the members
     of them and of roles that give access to the host: of such a role + matches those alone, not each superuser, and of
     a missing one nobody (PostgreSQL 18 docs, 20.1). The source may have a superuser with the platform's name, too.
-    Where the source has a superuser that this file cannot name, an open server admits the admin only.
+    Where this file cannot name a superuser of the source, an open server admits nobody: members of it could become it.
     """
     rules = [
         f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
@@ -39,10 +39,9 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     return "\n".join([*rules, "host all all all reject"]) + "\n"
 
 
-def admits_clients(hba: str) -> bool:
-    """Tell whether a pg_hba.conf is that of an open server."""
-    lines = hba.splitlines()
-    return any(_POOLED.format(users) in lines for users in ("all", ADMIN_ROLE))
+def is_open(hba: str) -> bool:
+    """Tell whether a pg_hba.conf is that of an open server, which has its pooler's role also where it admits nobody."""
+    return _POOLER in hba.splitlines()
 
 
 def can_name(role: str) -> bool:
@@ -60,15 +59,13 @@ def _rejecting(names: Iterable[str]) -> Iterator[str]:
 
 
 def _open_rules(features: Features) -> list[str]:
-    users = "all" if all(map(can_name, features.superusers)) else ADMIN_ROLE
-    pooled = [
-        f"local all {POOLER_ROLE} peer map={_IDENT_MAP}",
-        f"host all {POOLER_ROLE} all reject",
-        _POOLED.format(users),
-    ]
+    rules = [_POOLER, f"host all {POOLER_ROLE} all reject"]
+    if not all(map(can_name, features.superusers)):
+        return rules
+    rules.append("local all all scram-sha-256")
     if features.has_tls:
-        return [*pooled, f"hostssl all {users} all scram-sha-256"]
-    return [*pooled, *(f"host all {users} {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
+        return [*rules, "hostssl all all all scram-sha-256"]
+    return [*rules, *(f"host all all {address} scram-sha-256" for address in ("127.0.0.1/32", "::1/128"))]
 
 
 def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED, superusers: Sequence[str] = ()) -> str:

@@ -94,7 +94,7 @@ class ConfigFiles:
         paths = self.layout.service(server.service_id)
         wanted = _hba(paths, replace(self.features(server), superusers=superusers), Phase.OPEN)
         in_force = files.read(paths.hba_file, errors="surrogateescape")
-        if not access.admits_clients(in_force):
+        if not access.is_open(in_force):
             return False
         if in_force == wanted and not is_unloaded(paths.hba_file, connection):
             return False

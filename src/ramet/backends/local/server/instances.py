@@ -142,11 +142,15 @@ class Instances:
         return readiness
 
     def open(self, server: Server) -> None:
-        """Open the server to clients, and return when the endpoint asks them for their password."""
+        """Open the server to clients, and return when the endpoint asks them for their password.
+
+        A standby whose source has a superuser that pg_hba.conf cannot name is open, and admits nobody.
+        """
         paths = self.paths(server.service_id)
         copies.clear(paths)
         self.config.write(server, Phase.OPEN)
-        self._reload_until(server, probe.Answer.ASKS_PASSWORD)
+        admits = all(map(access.can_name, foreign.names_of(foreign.read(paths))))
+        self._reload_until(server, probe.Answer.ASKS_PASSWORD if admits else probe.Answer.REFUSES)
 
     def is_open(self, server: Server) -> bool:
         """Tell whether a server that was started open, and so has its certificate and its port, asks for passwords."""
