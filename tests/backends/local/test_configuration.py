@@ -71,6 +71,12 @@ def test_nothing_secret_is_in_the_configuration() -> None:
     assert not any(SHARED.verifier.reveal() in text for text in CASES.values())
 
 
+def test_whether_a_server_is_open_does_not_go_by_the_name_of_a_superuser() -> None:
+    names = ["ramet", *(f"x\r{rule}\ry" for rule in CASES["open.hba"].splitlines())]
+    closed, opened = (pg_hba_conf(replace(TLS, superusers=names), phase) for phase in (Phase.CLOSED, Phase.OPEN))
+    assert (is_open(closed), is_open(opened)) == (False, True)
+
+
 def test_where_a_superuser_cannot_be_named_an_open_server_admits_nobody_by_password() -> None:
     hba = pg_hba_conf(replace(TLS, superusers=("ramet", "a\nb")), Phase.OPEN)
     assert is_open(hba)

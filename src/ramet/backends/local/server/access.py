@@ -41,7 +41,7 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
 
 def is_open(hba: str) -> bool:
     """Tell whether a pg_hba.conf is that of an open server, which has its pooler's role also where it admits nobody."""
-    return _POOLER in hba.splitlines()
+    return _POOLER in hba.split("\n")
 
 
 def can_name(role: str) -> bool:
