@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ramet.backends.interface.followers import HostFacts
@@ -16,6 +17,7 @@ from ramet.errors import Failed, Unseen
 from ramet.followers.observation import Observing
 from ramet.model.metrics import key_of
 from ramet.model.source_copies import PAUSES
+from ramet.model.upstream import Following
 from ramet.operations import transitions
 from ramet.store import metrics, operations
 from ramet.store.operations import Operation
@@ -108,6 +110,29 @@ def test_a_time_that_was_not_received_is_refused_while_nothing_arrives(world: Wo
     answer = world.post(path, later)
     assert (answer.status_code, answer.json()["code"]) == (400, "NOT_RECEIVED")
     assert world.post(path, {**later, "target_time": now.isoformat()}).status_code == 202
+
+
+def test_a_standby_that_only_turns_its_clients_away_is_forked_to_now_and_recorded_as_rarely_as_others(
+    world: World, follower: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standbys, observing = world.backend.followers, Observing(world.plane)
+    standbys.complete_until, observe = world.plane.clock(), standbys.observe
+
+    def observe_closed(server: Server) -> Following:
+        found = observe(server)
+        assert found is not None
+        return msgspec.structs.replace(found, problem="Nobody can log in.", still_receives=True)
+
+    monkeypatch.setattr(standbys, "observe", observe_closed)
+    observing.observe_standbys()
+    before = world.look(follower)["metadata"]["following"]
+    assert before["problem"] == "Nobody can log in."
+    standbys.rows.append("one more")
+    observing.observe_standbys()
+    assert world.look(follower)["metadata"]["following"] == before
+    path = f"{world.services_path}/{follower['service_id']}/forkService"
+    target = {"fork_strategy": "PITR", "target_time": world.plane.clock().isoformat()}
+    assert world.post(path, target).status_code == 202
 
 
 def test_a_dry_run_reports_and_makes_nothing(world: World) -> None:

@@ -181,7 +181,7 @@ def numbered(fork: Service, n: int, count: int) -> Service:
 def _check_received(parent: Service, target: datetime | None) -> None:
     """Raise Invalid for a time that a standby has not received from its source, while nothing arrives from there."""
     seen = parent.following
-    if target is None or seen is None or seen.problem is None or seen.complete_until is None:
+    if target is None or seen is None or not seen.receives_nothing or seen.complete_until is None:
         return
     if target > seen.complete_until:
         raise Invalid(

@@ -80,7 +80,13 @@ class Observing:
                 return
             if current.activity.operation_id == operation_id:
                 known = current.following
-                seen = replace(found, problem=known.problem, copies=known.copies, needs_copy=known.needs_copy)
+                seen = replace(
+                    found,
+                    problem=known.problem,
+                    copies=known.copies,
+                    needs_copy=known.needs_copy,
+                    still_receives=known.still_receives,
+                )
                 services.record_following(tx, service.id, seen)
 
     def _record(self, service: Service, found: Following) -> None:
@@ -109,7 +115,8 @@ def _as_known(found: Following | None, service: Service) -> Following | None:
     known = service.following
     if found is None or known is None or service.upstream is None or not known.has_diverged:
         return found
-    return replace(found, has_diverged=True, needs_copy=True, problem=found.problem or lost_wal(service.upstream))
+    problem = found.problem or lost_wal(service.upstream)
+    return replace(found, has_diverged=True, needs_copy=True, problem=problem, still_receives=False)
 
 
 def with_copies(found: Following, known: SourceCopies | None) -> Following:
@@ -124,7 +131,7 @@ def _is_news(service: Service, found: Following) -> bool:
     known = service.following
     if known is None or abs(found.observed_at - known.observed_at) >= _RECORD_EVERY:
         return True
-    if found.problem is not None and found.replayed_lsn != known.replayed_lsn:
+    if found.receives_nothing and found.replayed_lsn != known.replayed_lsn:
         return True  # whoever has stopped the source waits until all of it is here
     if service.activity is not None:
         return False

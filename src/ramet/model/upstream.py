@@ -66,9 +66,9 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
 
     `complete_until` is a time of the source's clock: everything that was committed before is in the service.
     `replayed_lsn` is what it has replayed.
-    `problem` says why nothing arrives now, or nobody can log in, with its remedy; None otherwise. `needs_copy`: it
-    cannot catch up, and only another copy of the source helps; `copies` are the attempts at that. `has_diverged`: the
-    source has lost WAL that the service has, on the same timeline.
+    `problem` says why nothing arrives now, or, with `still_receives`, why nobody can log in, with its remedy; None
+    otherwise. `needs_copy`: it cannot catch up, and only another copy of the source helps; `copies` are the attempts
+    at that. `has_diverged`: the source has lost WAL that the service has, on the same timeline.
     """
 
     observed_at: datetime
@@ -80,3 +80,9 @@ class Following(Struct, frozen=True, gc=False, kw_only=True):
     needs_copy: bool = False
     copies: SourceCopies | None = None
     has_diverged: bool = False
+    still_receives: bool = False
+
+    @property
+    def receives_nothing(self) -> bool:
+        """Tell whether nothing arrives from the source."""
+        return self.problem is not None and not self.still_receives

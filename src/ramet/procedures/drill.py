@@ -215,6 +215,6 @@ class Drill(Steps):
 def _received_until(service: Service, now: datetime) -> datetime:
     """Return the newest time that a service can be restored to: of a standby without its source, what it received."""
     seen = service.following
-    if not is_standby(service) or seen is None or seen.problem is None or seen.complete_until is None:
+    if not is_standby(service) or seen is None or not seen.receives_nothing or seen.complete_until is None:
         return now
     return min(now, seen.complete_until)

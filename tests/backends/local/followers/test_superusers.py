@@ -185,6 +185,7 @@ def test_a_superuser_whose_name_is_no_line_of_a_file_is_kept_out_with_all_others
         found = followers.observe(standby)
         assert found is not None
         assert "superuser 'a\\nb'" in (found.problem or "")
+        assert not found.receives_nothing
         for user in ("a\nb", "y", "tsdbadmin"):
             eventually(lambda user=user: _is_refused(standby, user), f"{user!r} is refused")  # type: ignore[misc]
         assert instances.stop(standby, 30)

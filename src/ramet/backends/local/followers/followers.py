@@ -170,9 +170,9 @@ class LocalFollowers:
         except Unavailable:
             return None
         unnamed = next((name for name in names if not access.can_name(name)), None)
-        if unnamed is None:
+        if unnamed is None or found.problem is not None:
             return found
-        return msgspec.structs.replace(found, problem=found.problem or _UNNAMED.format(raw_names.shown(unnamed)))
+        return msgspec.structs.replace(found, problem=_UNNAMED.format(raw_names.shown(unnamed)), still_receives=True)
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         paths = self.instances.paths(server.service_id)
