@@ -30,7 +30,8 @@ CREATE FUNCTION pg_catalog.bt_index_parent_check(oid, boolean) RETURNS void LANG
 AS 'INSERT INTO app.calls VALUES (2)';
 CREATE FUNCTION pg_catalog.verify_heapam(relation regclass, on_error_stop boolean, check_toast boolean, skip text,
     OUT blkno bigint, OUT offnum integer, OUT msg text) RETURNS SETOF record LANGUAGE sql
-AS 'INSERT INTO app.calls VALUES (3) RETURNING n, n, NULL::text'
+AS 'INSERT INTO app.calls VALUES (3) RETURNING n, n, NULL::text';
+CREATE FUNCTION pg_catalog.bt_index_check(regclass) RETURNS void LANGUAGE sql AS 'INSERT INTO app.calls VALUES (4)'
 """
 RANGE_THAT_CATCHES_CANCELLATION = """
 CREATE FUNCTION app.difference(a float8, b float8) RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS $$
