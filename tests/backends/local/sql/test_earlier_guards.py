@@ -114,6 +114,18 @@ def test_nothing_is_left_of_the_guards_after_a_renewal(older: Older) -> None:
     )
 
 
+def test_nobody_may_create_functions_in_pg_catalog_after_a_renewal(older: Older) -> None:
+    paths = older.instances.paths(older.server.service_id)
+    rights = "SELECT has_schema_privilege('tsdbadmin', 'pg_catalog', 'CREATE')"
+    for database in DATABASES[1:3]:
+        with connections.connect(paths, database) as platform:
+            platform.execute("GRANT CREATE ON SCHEMA pg_catalog TO tsdbadmin")
+    eventually(lambda: older.instances.renew(older.server.service_id))
+    for database in DATABASES[1:3]:
+        with connections.connect(paths, database) as platform:
+            assert connections.value(platform, rights) is False
+
+
 def test_sessions_that_know_the_guards_work_without_them(older: Older) -> None:
     with connect(older.server, older.password, sslmode="prefer") as session:
         session.execute("PREPARE write AS INSERT INTO orders VALUES ($1)")

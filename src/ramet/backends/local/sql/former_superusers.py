@@ -53,7 +53,7 @@ forgotten AS (
 SELECT oid::regprocedure::text FROM reset ORDER BY 1
 """  # noqa: S608 - all of it is ours
 # Whoever may create functions there could overload those that the platform calls.
-_RESET_CATALOG = f"""
+RESET_CATALOG = f"""
 WITH reset AS (
     UPDATE pg_namespace n SET nspowner = 10, nspacl = i.initprivs FROM pg_init_privs i
     WHERE i.classoid = 'pg_namespace'::regclass AND i.objoid = n.oid AND n.nspname = 'pg_catalog' AND (
@@ -89,7 +89,7 @@ def take(connection: Connection) -> dict[str, list[str]]:
             named = f"{_WORDS.get(kind, kind)} {identity}"
             connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
             objects += [] if is_member else [raw_names.shown(named)]
-        functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, _RESET_CATALOG)
+        functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, RESET_CATALOG)
     return {
         "event_triggers_disabled": sorted(triggers),
         "objects_kept": sorted(objects),

@@ -15,6 +15,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import closed_databases, connections, earlier_guards
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
+from ramet.backends.local.sql.former_superusers import RESET_CATALOG
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Unavailable
 
@@ -85,7 +86,7 @@ _FUNCTIONS = {
 }
 _TRIGGER = "ramet_begin_session"
 # Stored in the text of a function, where each fork finds it.
-_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION)).encode()).hexdigest()[:16]
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, RESET_CATALOG)).encode()).hexdigest()[:16]
 _FIND = f"""
 SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
 AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
@@ -152,6 +153,7 @@ def is_current(connection: Connection) -> bool:
 
 def _install(connection: Connection) -> None:
     with connection.transaction():
+        connection.execute(RESET_CATALOG.encode())  # earlier releases left it as the source of a copy had it
         if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
             _install_login_trigger(connection)
         if _may_use_schema(connection):
