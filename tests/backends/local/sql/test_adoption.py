@@ -32,7 +32,14 @@ ALTER EXTENSION file_fdw ADD EVENT TRIGGER own;
 CREATE TABLE numbered (a serial);
 ALTER EXTENSION file_fdw ADD TABLE numbered;
 ALTER EXTENSION file_fdw ADD SEQUENCE numbered_a_seq;
+CREATE FUNCTION measured(point) RETURNS float8 LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[0]';
+CREATE CAST (point AS float8) WITH FUNCTION measured(point);
+CREATE FUNCTION differs(point, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+ALTER FUNCTION differs OWNER TO app;
+CREATE OPERATOR pg_catalog.<> (LEFTARG = point, RIGHTARG = text, FUNCTION = differs);
 RESET ROLE;
+CREATE FUNCTION worded(oid) RETURNS text LANGUAGE sql SECURITY DEFINER AS 'SELECT textin(oidout($1))';
+CREATE CAST (oid AS text) WITH FUNCTION worded(oid);
 CREATE FUNCTION first() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.trapped VALUES (1); END';
 CREATE EVENT TRIGGER first ON ddl_command_end EXECUTE FUNCTION first();
 ALTER EVENT TRIGGER first ENABLE ALWAYS;
@@ -116,8 +123,18 @@ def test_members_of_extensions_and_wrappers_of_a_demoted_superuser_are_the_platf
     assert adopted.query("SELECT relowner::regrole::text FROM pg_class WHERE relname = 'kept'") == [("x",)]
     assert adopted.report["adopted"]["objects_kept"] == [
         "shop: extension file_fdw", "shop: extension pg_stat_statements", "shop: foreign data wrapper wrapper",
+        "shop: function public.differs(pg_catalog.point,pg_catalog.text)",
+        "shop: function public.measured(pg_catalog.point)",
     ]  # fmt: skip
     assert adopted.report["adopted"]["not_reassigned"] == []
+
+
+def test_nobody_can_replace_functions_of_casts_and_operators_that_queries_of_the_platform_use(adopted: Adopted) -> None:
+    for function in ("worded(oid)", "measured(point)", "differs(point, text)"):
+        assert adopted.refuses(f"ALTER FUNCTION public.{function} STABLE")
+    definers = "SELECT FROM pg_proc WHERE proname IN ('worded', 'measured') AND prosecdef"
+    assert adopted.query(definers) == []
+    assert adopted.query("SELECT 10::oid::text") == [("10",)]
 
 
 def test_event_triggers_are_disabled_for_good_unless_an_extension_needs_them(adopted: Adopted) -> None:

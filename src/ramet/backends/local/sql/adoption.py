@@ -46,12 +46,13 @@ WITH RECURSIVE members AS (
 SELECT rolname FROM pg_authid WHERE oid >= 16384 AND rolname <> ALL(%s) AND rolname !~ '^pg_'
     AND oid NOT IN (SELECT member FROM members) ORDER BY 1
 """
-# Objects of the source's superuser, except those of extensions and those that belong to another object.
-_OWNED = """
+# Objects of the source's superuser, except those of extensions, those that belong to another object, and functions of
+# casts and operators that queries of the platform use.
+_OWNED = f"""
 WITH owned AS (
     SELECT 'pg_class'::regclass AS catalog, oid FROM pg_class
         WHERE relowner = 10 AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10
+    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10 AND oid NOT IN {former_superusers.CALLED}
     UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typowner = 10 AND (typtype IN ('e','d','r')
         OR typtype = 'c' AND EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
     UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspowner = 10
@@ -70,7 +71,7 @@ SELECT i.type, i.identity FROM owned o, pg_identify_object(o.catalog, o.oid, 0) 
 WHERE o.oid >= 16384 AND i.type <> 'toast table' AND i.schema IS DISTINCT FROM 'pg_toast' AND NOT EXISTS (
     SELECT FROM pg_depend d WHERE d.classid = o.catalog AND d.objid = o.oid AND d.deptype IN ('e', 'a', 'i')
     AND (d.deptype <> 'a' OR d.refobjsubid <> 0 OR d.refclassid = 'pg_extension'::regclass))
-"""
+"""  # noqa: S608 - all of it is ours
 # What PUBLIC may do anyway. With privileges that are stored, a database is not `untouched`: each fork enters it.
 _TOUCH = "GRANT CONNECT, TEMPORARY ON DATABASE postgres TO PUBLIC"
 _IS_UNTOUCHED = "SELECT FROM pg_database WHERE datname = 'postgres' AND datacl IS NULL"

@@ -1,7 +1,7 @@
 """What the superusers of a source have made or granted that works with a superuser's rights, taken from tenants.
 
 The admin becomes a member of the roles of these superusers. The platform fires event triggers, and executes functions
-and views of extensions, as superuser: whoever owns these could replace them.
+of casts, and functions and views of extensions, as superuser: whoever owns these could replace them.
 """
 
 from ramet.backends.local.sql import raw_names
@@ -28,14 +28,21 @@ DELETE FROM pg_shdepend s WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND (
     s.classid = 'pg_event_trigger'::regclass
     OR s.classid = 'pg_extension'::regclass AND EXISTS (SELECT FROM pg_extension WHERE oid = s.objid AND extowner = 10))
 """  # noqa: S608 - all of it is ours
+# Superusers make casts between PostgreSQL's own types, and operators in pg_catalog: queries of the platform use them.
+CALLED = """(
+    SELECT castfunc FROM pg_cast WHERE castfunc >= 16384 AND castsource < 16384 AND casttarget < 16384
+    UNION SELECT oprcode FROM pg_operator WHERE oprcode >= 16384 AND oprnamespace = 'pg_catalog'::regnamespace)"""
+# Such a function may have been harmless as its owner's only, and would have a superuser's rights for all tenants.
+_TAKE_RIGHTS = f"UPDATE pg_proc SET prosecdef = false WHERE prosecdef AND oid IN {CALLED}"  # noqa: S608 - all of it is ours
 # Without objects that have the owner of another one, such as the sequence of a column.
 _OBJECTS = f"""
 SELECT i.type, i.identity, EXISTS (
     SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e') AS is_member
 FROM pg_shdepend s, pg_identify_object(s.classid, s.objid, 0) i
-WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND s.refclassid = 'pg_authid'::regclass AND s.refobjid IN {_SUPERUSERS}
+WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND s.refclassid = 'pg_authid'::regclass AND (
+    s.classid = 'pg_proc'::regclass AND s.objid IN {CALLED} OR s.refobjid IN {_SUPERUSERS}
     AND (s.classid IN ('pg_foreign_data_wrapper'::regclass, 'pg_language'::regclass) OR EXISTS (
-        SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e'))
+        SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e')))
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid
         AND (d.deptype = 'i' OR d.deptype = 'a' AND d.refobjsubid <> 0))
 ORDER BY s.classid, s.objid
@@ -85,6 +92,7 @@ def take(connection: Connection) -> dict[str, list[str]]:
         connection.execute(_TAKE_EVENT_TRIGGERS)
         objects = _column(connection, _TAKE_EXTENSIONS)
         connection.execute(_FORGET_OWNERS.encode())
+        connection.execute(_TAKE_RIGHTS.encode())
         for kind, identity, is_member in connection.execute(_OBJECTS.encode()).fetchall():
             named = f"{_WORDS.get(kind, kind)} {identity}"
             connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
