@@ -149,6 +149,23 @@ def test_event_triggers_are_disabled_for_good_unless_an_extension_needs_them(ado
     }  # fmt: skip
 
 
+def test_a_fork_of_a_service_that_moves_keeps_its_login_trigger(instances: Instances) -> None:
+    server = new_server(instances, pg_major=max(MAJORS))
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    moving = Adopted(instances, server, {})
+    trigger = """
+    SELECT evtname, evtenabled, evtowner, proowner FROM pg_event_trigger JOIN pg_proc p ON p.oid = evtfoid
+    """
+    before = moving.query(trigger)
+    assert before == [("ramet_begin_session", "O", 10, 10)]
+    foreign.write(moving.paths, foreign.Foreign("ramet", "tsdb"))
+    report = instances.secure(server, is_new=False, neutralize=False)
+    assert moving.query(trigger) == before
+    assert report["adopted"]["event_triggers_disabled"] == []
+    instances.remove(server.service_id, 10)
+
+
 def test_a_database_that_accepts_no_connections_is_not_left_out(adopted: Adopted) -> None:
     closed = "SELECT datallowconn, datconnlimit FROM pg_database WHERE datname = 'closed'"
     assert adopted.query(closed) == [(False, -1)]

@@ -52,7 +52,8 @@ _OWNED = f"""
 WITH owned AS (
     SELECT 'pg_class'::regclass AS catalog, oid FROM pg_class
         WHERE relowner = 10 AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10 AND oid NOT IN {former_superusers.CALLED}
+    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10
+        AND oid NOT IN {former_superusers.CALLED} AND oid IS DISTINCT FROM {former_superusers.BEGIN_SESSION}
     UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typowner = 10 AND (typtype IN ('e','d','r')
         OR typtype = 'c' AND EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
     UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspowner = 10

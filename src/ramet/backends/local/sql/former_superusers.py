@@ -9,9 +9,12 @@ from ramet.backends.local.sql.connections import Connection
 
 _SUPERUSERS = "(SELECT oid FROM pg_authid WHERE rolsuper AND oid <> 10)"
 _HERE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+# Of read_only_access.py, where the source is a service that moves; NULL elsewhere.
+BEGIN_SESSION = "to_regprocedure('pg_catalog.ramet_begin_session()')"
 # An extension's own stay as they are, where no tenant owns the function: TimescaleDB does not work without its.
 _DISABLE_EVENT_TRIGGERS = f"""
-UPDATE pg_event_trigger t SET evtenabled = 'D' WHERE evtenabled <> 'D' AND NOT EXISTS (
+UPDATE pg_event_trigger t SET evtenabled = 'D'
+WHERE evtenabled <> 'D' AND evtfoid IS DISTINCT FROM {BEGIN_SESSION} AND NOT EXISTS (
     SELECT FROM pg_depend d JOIN pg_depend f ON f.refclassid = d.refclassid AND f.refobjid = d.refobjid
     JOIN pg_proc p ON p.oid = f.objid AND (proowner = 10 OR proowner IN {_SUPERUSERS})
     WHERE d.classid = 'pg_event_trigger'::regclass AND d.objid = t.oid AND d.deptype = 'e'
