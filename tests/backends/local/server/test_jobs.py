@@ -78,6 +78,22 @@ def test_another_process_does_not_repeat_a_job_and_gets_its_result(
     assert work.begun == 1
 
 
+def test_a_job_begins_though_a_restart_of_the_host_has_removed_the_directory_of_the_sockets(
+    tmp_path: Path, place: Place
+) -> None:
+    jobs, paths = Jobs(tmp_path / "turns", 1, lambda of: of.sockets.mkdir(exist_ok=True)), place("a")
+    paths.root.mkdir()
+    paths.sockets.rmdir()
+    assert jobs.run(paths, "read", lambda: "done", PATIENCE_SECONDS) == "done"
+
+
+def test_no_job_begins_for_a_service_that_is_removed(tmp_path: Path, place: Place, work: Work) -> None:
+    jobs, paths = Jobs(tmp_path / "turns", 1, lambda of: of.sockets.mkdir(exist_ok=True)), place("a")
+    paths.sockets.rmdir()
+    assert jobs.run(paths, "read", work, 0) is None
+    assert (work.begun, paths.sockets.exists()) == (0, False)
+
+
 def test_jobs_above_the_limit_of_the_host_wait_for_a_slot(workers: tuple[Jobs, Jobs], place: Place, work: Work) -> None:
     one, other = workers
     later = Work()

@@ -72,7 +72,7 @@ class LocalFollowers:
     @cached_property
     def jobs(self) -> Jobs:
         """The base copies that run now."""
-        return Jobs(self.instances.layout.services.parent / "copies.lock", _MOST_AT_ONCE)
+        return self.instances.jobs_of("copies.lock", _MOST_AT_ONCE)
 
     def examine(
         self, source: SourceAddress, password: Secret, archive: str | None = None

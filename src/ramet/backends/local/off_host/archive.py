@@ -75,7 +75,7 @@ class LocalArchive:
     @cached_property
     def _uploads(self) -> Jobs:
         """The uploads of base backups, which may take hours: other jobs do not wait for them."""
-        return Jobs(self.instances.layout.services.parent / "uploads.lock", _UPLOADS_AT_ONCE)
+        return self.instances.jobs_of("uploads.lock", _UPLOADS_AT_ONCE)
 
     def url(self) -> str | None:
         """Return where the archive is, None without one."""

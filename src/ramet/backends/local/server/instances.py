@@ -79,12 +79,16 @@ class Instances:
     @cached_property
     def jobs(self) -> Jobs:
         """The background jobs on these servers."""
-        return Jobs(self.layout.services.parent / "turns.lock", self.background_jobs)
+        return self.jobs_of("turns.lock", self.background_jobs)
 
     @cached_property
     def read_only_roles(self) -> ReadOnlyRoles:
         """The read-only roles of these servers."""
         return ReadOnlyRoles()
+
+    def jobs_of(self, slots: str, most: int) -> Jobs:
+        """Return jobs on these servers that share `most` slots, those of a file in the data root."""
+        return Jobs(self.layout.services.parent / slots, most, self.config.make_sockets)
 
     def paths(self, service_id: str) -> ServicePaths:
         """Return the paths of a service."""

@@ -39,11 +39,14 @@ def cpu_count() -> int:
 class Jobs:
     """The jobs of this process, by service and name, and the job slots of the host.
 
-    Each byte of the file `slots` is one slot, in use while a process has locked it.
+    Each byte of the file `slots` is one slot, in use while a process has locked it. `make_sockets` creates the
+    directory of a service's sockets, which has the locks of its jobs, unless it exists: none does after a restart of
+    the host.
     """
 
     slots: Path
     most: int
+    make_sockets: Callable[[ServicePaths], None] = lambda _: None
     _running: dict[tuple[str, str], threading.Thread] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -128,6 +131,8 @@ class Jobs:
             running = self._running.get(key)
             if running is not None and running.is_alive():
                 return running
+            if paths.root.is_dir():
+                self.make_sockets(paths)
             with contextlib.ExitStack() as stack:
                 if not (_owned(stack, paths, name) and self._has_slot(stack)):
                     return None

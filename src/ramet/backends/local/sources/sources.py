@@ -51,7 +51,7 @@ class LocalSources:
     @cached_property
     def jobs(self) -> Jobs:
         """The imports that run now."""
-        return Jobs(self.instances.layout.services.parent / "imports.lock", _MOST_AT_ONCE)
+        return self.instances.jobs_of("imports.lock", _MOST_AT_ONCE)
 
     def examine(
         self, source: SourceAddress, password: Secret, service_type: ServiceType, pg_major: int | None = None

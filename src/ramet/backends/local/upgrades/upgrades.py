@@ -34,7 +34,7 @@ class LocalUpgrades:
     @cached_property
     def jobs(self) -> Jobs:
         """The upgrades that run now."""
-        return Jobs(self.instances.layout.services.parent / "upgrades.lock", _MOST_AT_ONCE)
+        return self.instances.jobs_of("upgrades.lock", _MOST_AT_ONCE)
 
     def majors(self) -> Sequence[int]:
         return sorted(self.instances.installations.by_major)
