@@ -1,5 +1,6 @@
 """What a whole Ramet does about servers that crash, cannot start, lose their volume, or go down with the host."""
 
+import json
 import os
 import resource
 import signal
@@ -132,6 +133,26 @@ def test_a_reboot_is_survived(shop: Shop) -> None:
     instance.up()
     shop.await_status("READY")
     assert rows_of(shop.port, shop.password) == [1]
+
+
+def test_an_optimization_goes_on_after_the_host_was_stopped(shop: Shop) -> None:
+    with connect(shop.port, shop.password) as session:
+        session.execute(
+            "CREATE FUNCTION slow(n bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql"
+            " AS $$ BEGIN PERFORM pg_catalog.pg_advisory_xact_lock_shared(1); RETURN n; END $$"
+        )
+        session.execute("CREATE INDEX ON ledger (slow(n))")
+        session.execute("SELECT pg_advisory_lock(1)")
+        session.commit()
+        shop.instance.ask("POST", f"/services/{shop.id}/optimize")
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        eventually(lambda: session.execute(waiting).fetchone() == (1,))
+        shop.instance.down()
+    shop.instance.up()
+    shop.await_status("READY")
+    assert rows_of(shop.port, shop.password) == [1]
+    asked = shop.instance.rows("SELECT status, state FROM operation WHERE procedure = 'optimize'")
+    assert [(status, json.loads(state)["statistics"]) for status, state in asked] == [("SUCCEEDED", "collected")]
 
 
 def _unmounted(instance: Instance) -> bool:

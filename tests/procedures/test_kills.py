@@ -10,11 +10,14 @@ from ramet.backends.interface.values import Readiness, Server, SnapshotFacts
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
-from ramet.model.service import status_of
-from ramet.model.status import Status
+from ramet.control.services import optimize_service
+from ramet.model.procedures import ProcedureName
+from ramet.model.service import Service, status_of
+from ramet.model.status import OperationStatus, Status
 from ramet.procedures.servers import MOST_KILLS
+from ramet.store import operations
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
-from tests.worlds import World, make_world
+from tests.worlds import World, look, make_world
 
 
 class KillingBackend(MemoryBackend):
@@ -66,6 +69,11 @@ class KilledRestore(MemoryRestore):
     def __init__(self, killer: KillingBackend) -> None:
         super().__init__(killer)
         self._killer = killer
+
+    def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        """Collect statistics, if it lives."""
+        self._killer.meet(server, "analyze")
+        return super().analyze(server, timeout_seconds)
 
     def take_snapshot(self, server: Server, snapshot_id: str, paused: bool) -> SnapshotFacts | None:
         """Copy it, if it lives."""
@@ -130,3 +138,21 @@ def test_one_that_is_killed_again_and_again_is_given_up(
     assert status_of(failed) is Status.UNSTABLE
     assert f"happened {MOST_KILLS + 1} times" in (failed.failure or "")
     assert world.leftovers() == []
+
+
+def test_a_service_whose_server_is_killed_while_it_is_optimized_is_started_again(
+    world: World, backend: KillingBackend
+) -> None:
+    shop = world.create()
+    backend.kills, backend.call = MOST_KILLS, "analyze"
+    optimize_service(world.plane, world.project.id, shop.id)
+    world.worker.run_until_idle()
+    assert (status_of(look(world, shop)), backend.kills) == (Status.READY, 0)
+    assert backend.volumes[shop.id].is_open
+    (optimized,) = operations_of(world, shop, ProcedureName.OPTIMIZE)
+    assert (optimized.status, optimized.state["statistics"]) == (OperationStatus.SUCCEEDED, "collected")
+
+
+def operations_of(world: World, service: Service, procedure: ProcedureName) -> list[operations.Operation]:
+    with world.store.read() as tx:
+        return [one for one in operations.of_subject(tx, service.id) if one.procedure == procedure]

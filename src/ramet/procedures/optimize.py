@@ -2,13 +2,15 @@
 
 step      leaves behind                                undo
 analyze   statistics of all tables of all databases    -
+
+A server that is down, as after a restart of the host, is started: nothing else does that during an operation.
 """
 
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Outcome, Wait, Work
-from ramet.procedures.servers import PATIENCE_SECONDS, Steps, finish
+from ramet.procedures.servers import PATIENCE_SECONDS, Steps, boot, finish, repeats_from
 from ramet.procedures.state import OptimizeState
 
 
@@ -17,8 +19,15 @@ class Optimize(Steps):
 
     name = ProcedureName.OPTIMIZE
 
+    @repeats_from()
     def analyze(self, work: Work[OptimizeState]) -> Outcome:
-        ended = self.tools.backend.restore.analyze(self.tools.server(work), PATIENCE_SECONDS)
+        server, servers = self.tools.server(work), self.tools.backend.servers
+        if not servers.inspect(server).serving:
+            booting = boot(self.tools, work, server, clients=True)
+            if booting is not None:
+                return booting
+            servers.open(server)
+        ended = self.tools.backend.restore.analyze(server, PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.2, "ANALYZE")
         return Done(replace(work.state, statistics=ended), changes=lambda tx: finish(tx, work))

@@ -2,8 +2,11 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from harness.waiting import eventually
 from ramet.backends.interface.values import Source
+from ramet.errors import Unavailable
 from ramet.ids import new_id
 from tests.backends.contract.grounds import Ground
 
@@ -80,6 +83,13 @@ def test_statistics_and_data_of_a_fork_are_read_in_the_background(ground: Ground
     child, restore = ground.fork(Source(ground.create("one"))), ground.backend.restore
     eventually(lambda: restore.analyze(child, 0.5) == "collected", seconds=60)
     eventually(lambda: restore.verify_data(child, 0.5) == "", seconds=60)
+
+
+def test_no_statistics_are_collected_of_a_server_that_does_not_run(ground: Ground) -> None:
+    server = ground.create("one")
+    ground.backend.servers.stop(server)
+    with pytest.raises(Unavailable):
+        ground.backend.restore.analyze(server, 0.5)
 
 
 def test_a_snapshot_is_taken_once_and_deleted_once(ground: Ground) -> None:

@@ -38,7 +38,10 @@ class Restore(Protocol):
         """Return what a serving fork's report should add: what is not in it, and where its history ends."""
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
-        """Collect the statistics of a serving server; return how that ended, None while it is under way."""
+        """Collect the statistics of a serving server; return how that ended, None while it is under way.
+
+        Raises Unavailable while the server does not run.
+        """
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Read all data of a throw-away server for damage; None while it is running, then the complaints, or ""."""

@@ -181,6 +181,7 @@ class KubernetesRestore:
         return {"unlogged_tables": unlogged_tables(self.place.paths(child), REPORTED_TABLES)}
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
+        self.place.check_runs(server)
         return self._run(server, "analyze", partial(collect, self.place.paths(server), Allowance()), timeout_seconds)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:

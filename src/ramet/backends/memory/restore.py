@@ -64,6 +64,7 @@ class MemoryRestore(MemoryPart):
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         """Have no statistics."""
+        self._memory.running(server.service_id)
         return "collected"
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ramet.backends.interface.servers import SERVER_KILLED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
+from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import (
     base_backup,
     capture,
@@ -83,6 +85,8 @@ class LocalRestore:
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         paths = self.instances.paths(server.service_id)
+        if not postgres.is_ready(paths):
+            raise Unavailable(SERVER_KILLED, f"The server of service {server.service_id} is not running")
         return self.instances.jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
