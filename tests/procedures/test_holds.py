@@ -91,6 +91,21 @@ def test_a_drill_whose_recovery_needs_its_service_gives_way_to_a_deletion(
     assert _end_of_drill(world, parent.id) == (OperationStatus.SUCCEEDED, None)
 
 
+def test_a_drill_of_a_service_whose_server_accepts_no_connections_gives_way_to_a_deletion(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    parent = world.create()
+    world.backend.crash(parent.id)
+    _drill(world, parent.id)
+    world.worker.run_until_idle(horizon_seconds=0.1)
+    with world.store.read() as tx:
+        assert services.holders(tx, parent.id) != []
+    delete_service(world.plane, world.project.id, parent.id)
+    world.worker.run_until_idle()
+    with pytest.raises(NotFound):
+        get_service(world.plane, world.project.id, parent.id)
+    assert _end_of_drill(world, parent.id) == (OperationStatus.SUCCEEDED, None)
+
+
 def test_a_drill_that_gives_way_ends_also_when_what_waited_is_canceled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,8 @@ check      nothing: amcheck has read every table                  (destroy)
 drop       no volume                                              -
 walk       `last_verified_at`: every archived segment is read     -
 
-* Where the recovery needs the service, it is released by `recover`. Where that, or a `capture` that waits for storage,
-gives way to another operation, `drop` releases it and ends the drill.
+* Where the recovery needs the service, it is released by `recover`. Where that, or a `capture` that waits for storage
+or for the service's server, gives way to another operation, `drop` releases it and ends the drill.
 
 A drill does not begin while other work is under way, or while the host has no room for one more server. Every other
 drill of a service in the off-host archive takes its data from there: `capture` downloads it, no file of the service is
@@ -118,7 +118,7 @@ class Drill(Steps):
                 raise
             return self._given_way(work) or Wait(STORED_SECONDS, str(error))
         if captured is None:
-            return Wait(0.2, "the service's server is not serving")
+            return self._given_way(work) or Wait(0.2, "the service's server is not serving")
         return Next(
             "recover", replace(work.state, capture=captured), changes=lambda tx: release_captured(tx, work, captured)
         )
