@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
 from ramet.model.procedures import ProcedureName
-from ramet.model.service import status_of
+from ramet.model.service import Service, status_of
 from ramet.model.snapshot import SnapshotKind
 from ramet.model.status import Status
 from ramet.model.upgrade import compared
@@ -152,6 +152,7 @@ class TryUpgrade(Fork):
             tables = ", ".join(str(one["table"]) for one in differing)
             raise Failed("ROWS_DIFFER", f"The rows of {tables} are not the same after the upgrade of the fork")
         service = self.tools.service(state.parent_id)
+        _check_version(service, state)
         if status_of(service) is not Status.READY:
             if service.activity is None or service.deleted_at is not None:
                 raise Failed("INVALID_STATE", f"Service {service.id} is {status_of(service)}, and was not upgraded")
@@ -166,6 +167,7 @@ class TryUpgrade(Fork):
             current = services.get_service(tx, service.id, lock=True)
             if current is None or current.activity is not None or status_of(current) is not Status.READY:
                 raise Unavailable("SERVICE_BUSY", f"Service {service.id} has just begun to change")
+            _check_version(current, state)
             fork = services.get_service(tx, work.subject, lock=True)
             if fork is None or fork.activity is None or fork.activity.operation_id != work.operation_id:
                 raise Failed("TRIAL_DELETED", "The fork that the upgrade was tried on is being deleted")
@@ -183,6 +185,12 @@ class TryUpgrade(Fork):
         """Return the state with the seconds of the step that ends now."""
         took = max(0.0, (self.tools.clock() - work.step_started_at).total_seconds())
         return replace(state or work.state, seconds={**work.state.seconds, work.step: round(took, 2)})
+
+
+def _check_version(service: Service, state: TryUpgradeState) -> None:
+    """Raise Failed when the service was upgraded during the trial: its data is not what was tried."""
+    if service.pg_major != state.from_major:
+        raise Failed("UPGRADED", f"Service {service.id} runs PostgreSQL {service.pg_major} by now")
 
 
 def _stored(state: TryUpgradeState, *, is_kept: bool = False) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ramet.control.plane import Plane
 from ramet.control.ports import endpoint_host, reserve_ports
 from ramet.control.requests import Accepted, ForkRequest
 from ramet.control.services import accept
-from ramet.errors import Invalid, NotFound
+from ramet.errors import Invalid, NotFound, WrongState
 from ramet.model.fork import ForkStrategy
 from ramet.model.names import suffixed
 from ramet.model.procedures import SPECS, ProcedureName
@@ -92,6 +92,8 @@ def upgrade_service(
             return replayed
         plan = recheck(plane, tx, plan, wanted)
         _check_ready(plan.parent)
+        if not request.is_trial:
+            _check_alone(tx, plan.parent)
         (port,) = reserve_ports(plane, tx, new.free_ports)
         check_admission(plane, tx, capacity, project_id, wanted_for([plan.fork]))
         given = _within_limits(plane, tx, plan) if request.keeps else plan.fork
@@ -168,6 +170,18 @@ def _check_ready(service: Service) -> None:
     """Raise the error for a service that is not READY: one that is asleep, or falls asleep, is not."""
     if status_of(service) is not Status.READY:
         raise wrong_state(service, "upgrade", (Status.READY,))
+
+
+def _check_alone(tx: sa.Connection, service: Service) -> None:
+    """Raise WrongState while another upgrade of a service is tried: it does not claim the service yet."""
+    for one in services.trials_of_upgrades(tx, service.id):
+        is_tried = one.activity is not None and one.activity.procedure == ProcedureName.TRY_UPGRADE
+        if is_tried and one.report is not None and not one.report["upgrade"]["is_trial"]:
+            raise WrongState(
+                "UPGRADE_UNDER_WAY",
+                f"The upgrade {one.id} of service {service.id} is under way",
+                f"See 'ramet service upgrades {service.id}'. To end it before the service is stopped, delete {one.id}.",
+            )
 
 
 def _check_version(plane: Plane, service: Service, to_major: int) -> None:
