@@ -7,6 +7,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.interface.values import Server, Source
 from ramet.ids import new_id
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.contract.grounds import Ground
 
 
@@ -77,6 +78,17 @@ def test_a_copy_takes_over_endpoint_and_passwords_and_the_state_before_remains(g
 def facts_of_next(ground: Ground, service: Server) -> int:
     """Return the timeline of a new snapshot."""
     return ground.snapshot(service)[1].timeline
+
+
+def test_the_password_of_now_is_carried_over_also_of_a_server_that_is_stopped_already(
+    ground: Ground, service: Server
+) -> None:
+    copy, snapshot_id = prepared(ground, service, Source(service))
+    password = new_password()
+    ground.backend.servers.set_password(service, scram_verifier(password))
+    ground.backend.servers.stop(service)
+    exchange(ground, service, copy, snapshot_id)
+    assert ground.backend.servers.has_password(service, password)
 
 
 def test_times_before_and_after_the_exchange_can_be_restored(ground: Ground, service: Server) -> None:

@@ -1,16 +1,40 @@
-"""A data directory that was moved stays moved, whatever ends the host after that."""
+"""Replacing data is right whatever ends the host, or the server, at any moment of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
+from ramet.backends.local.servers import LocalServers
+from ramet.backends.local.sql import carried_passwords
+from ramet.errors import Unavailable
 from tests.backends.local.hosts import new_server
 
 
 class Killed(Exception):
     """Stands for the end of the process."""
+
+
+def test_passwords_are_read_in_another_try_when_the_server_ends_first(backend: LocalBackend, parent: Server) -> None:
+    copy = new_server(backend.instances)
+    backend.instances.make_directories(copy)
+    beside = backend.instances.paths(copy.service_id)
+
+    class EndsFirst(LocalServers):
+        """Servers that are on their way down when they are to be stopped."""
+
+        def halt(self, server: Server, before: object = None, *, must_run: bool = False) -> None:
+            super().halt(server)
+
+    ending = EndsFirst(backend.instances, backend.pool, backend.servers.poolers)
+    with pytest.raises(Unavailable, match="ended before the passwords of its roles were read"):
+        replace(backend.replacements, servers=ending).release(parent, copy)
+    assert not carried_passwords.are_noted(beside)
+    backend.replacements.release(parent, copy)
+    assert carried_passwords.are_noted(beside)
 
 
 def test_a_move_whose_first_run_was_killed_before_its_flush_is_flushed_by_the_second(

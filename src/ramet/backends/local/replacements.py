@@ -89,15 +89,23 @@ class LocalReplacements:
             _log.info("service %s is stopped without a checkpoint before: %s", server.service_id, error)
 
     def release(self, server: Server, copy: Server) -> None:
-        """Stop the server; its pooler waits, but not for transactions that take longer than a few seconds."""
-        paths = self._paths(server)
+        """Stop the server; its pooler waits, but not for transactions that take longer than a few seconds.
+
+        One that was stopped before its passwords were noted is started for that: the copy has other ones.
+        """
+        paths, beside = self._paths(server), self._paths(copy)
         if server.pooler_port is not None and postgres.is_ready(paths):
             self.servers.poolers.pause(server.service_id)
             wait_until(lambda: not _pooled_transactions(paths), _TRANSACTIONS_SECONDS, _PAUSE_SECONDS)
         try:
-            self.servers.halt(server, lambda: carried_passwords.note(paths, self._paths(copy)))
+            must_run = not carried_passwords.are_noted(beside)
+            self.servers.halt(server, lambda: carried_passwords.note(paths, beside), must_run=must_run)
         except Failed as error:  # its data is kept as it is
             _log.warning("service %s is replaced, and could not be stopped cleanly: %s", server.service_id, error)
+        else:
+            if not carried_passwords.are_noted(beside):
+                what = f"The server of service {server.service_id} ended before the passwords of its roles were read"
+                raise Unavailable("SERVER_UNREACHABLE", what)
 
     def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:
         """Rename the data directory, which is one act, after the snapshots."""

@@ -155,10 +155,13 @@ class LocalServers:
         self.poolers.stop_all(server.service_id)
         self.halt(server)
 
-    def halt(self, server: Server, before: Callable[[], None] = lambda: None) -> None:
-        """Stop a server as `stop` does, but not its pooler. `before` is called when its clients are turned away."""
+    def halt(self, server: Server, before: Callable[[], None] = lambda: None, *, must_run: bool = False) -> None:
+        """Stop a server as `stop` does, but not its pooler. `before` is called when its clients are turned away.
+
+        With `must_run` one that was stopped cleanly is started for that, too.
+        """
         paths, is_primary = self.instances.paths(server.service_id), not server.is_standby
-        if is_primary and postgres.running(paths) is None and not self._is_clean(server, paths):
+        if is_primary and postgres.running(paths) is None and (not self._is_clean(server, paths) or must_run):
             self._check_volume(server)
             self.instances.boot(server, boot_to_stop())
         if is_primary:

@@ -25,6 +25,11 @@ def note(server: ServicePaths, beside: ServicePaths) -> None:
     files.write(_note(beside), msgspec.json.encode(found), durable=True)
 
 
+def are_noted(beside: ServicePaths) -> bool:
+    """Tell whether verifiers were written to another directory."""
+    return _note(beside).exists()
+
+
 def apply(server: ServicePaths, beside: ServicePaths) -> None:
     """Set the noted verifiers in a running server, for the roles that it has. Nothing noted is no error."""
     try:
