@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ramet.control import replica_sets, restore
 from ramet.control.plane import utc_now
 from ramet.control.requests import ForkRequest
-from ramet.control.services import delete_service, get_service, optimize_service
+from ramet.control.services import delete_service, get_service, optimize_service, resize_service
 from ramet.errors import NotFound
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
@@ -29,18 +29,18 @@ from tests.worlds import Hurried, World, fork_service
 
 
 class Blocked:
-    """An `optimize` that takes as long as a test wants."""
+    """A procedure whose first step takes as long as a test wants."""
 
     def __init__(self) -> None:
         self.is_blocked = True
 
     def rewrite(self, procedure: Procedure) -> Procedure:
-        analyze = procedure.steps["analyze"]
+        name, step = next(iter(procedure.steps.items()))
 
         def run(work: Work[Any]) -> Outcome:
-            return Wait(0.05, "ANALYZE") if self.is_blocked else analyze(work)
+            return Wait(0.05, "blocked") if self.is_blocked else step(work)
 
-        return replace(procedure, steps={"analyze": run})
+        return replace(procedure, steps={**procedure.steps, name: run})
 
 
 def hours_pass() -> Callable[[], datetime]:
@@ -52,9 +52,9 @@ def hours_pass() -> Callable[[], datetime]:
 def test_a_deletion_waits_as_long_as_what_it_interrupts_takes(world: World) -> None:
     service, blocked = world.create(), Blocked()
     procedures = all_procedures(Tools(world.store, world.backend, hours_pass()))
-    procedures = laws.rewritten(procedures, "optimize", blocked.rewrite)
+    procedures = laws.rewritten(procedures, "resize", blocked.rewrite)
     procedures = laws.rewritten(procedures, "delete", lambda one: replace(one, deadline_seconds=0.01))
-    optimize_service(world.plane, world.project.id, service.id)
+    resize_service(world.plane, world.project.id, service.id, 2000, 8)
     delete_service(world.plane, world.project.id, service.id)
     worker = Worker(world.store, procedures)
     worker.run_until_idle(horizon_seconds=0.01)
@@ -62,6 +62,19 @@ def test_a_deletion_waits_as_long_as_what_it_interrupts_takes(world: World) -> N
         worker.run_until_idle(limit_seconds=0.3)
         assert status_of(get_service(world.plane, world.project.id, service.id)) is Status.DELETING
     blocked.is_blocked = False
+    worker.run_until_idle()
+    with pytest.raises(NotFound):
+        get_service(world.plane, world.project.id, service.id)
+    assert world.leftovers() == []
+
+
+def test_a_deletion_does_not_wait_for_statistics(world: World) -> None:
+    service, blocked = world.create(), Blocked()
+    procedures = laws.rewritten(world.procedures, "optimize", blocked.rewrite)
+    optimize_service(world.plane, world.project.id, service.id)
+    worker = Worker(world.store, procedures)
+    worker.run_until_idle(horizon_seconds=0)
+    delete_service(world.plane, world.project.id, service.id)
     worker.run_until_idle()
     with pytest.raises(NotFound):
         get_service(world.plane, world.project.id, service.id)
@@ -109,14 +122,14 @@ def test_what_waits_for_another_operation_waits_as_long_as_that_takes(
 
 def test_after_a_deletion_that_failed_what_it_interrupted_has_the_service_again(world: World) -> None:
     service, blocked = world.create(), Blocked()
-    procedures = laws.rewritten(world.procedures, "optimize", blocked.rewrite)
+    procedures = laws.rewritten(world.procedures, "resize", blocked.rewrite)
     failing = laws.rewritten(procedures, "delete", lambda one: laws.failing(one, "settle", after=False))
-    optimize_service(world.plane, world.project.id, service.id)
+    resize_service(world.plane, world.project.id, service.id, 2000, 8)
     delete_service(world.plane, world.project.id, service.id)
     Worker(world.store, failing).run_until_idle(horizon_seconds=0.01)
     left = get_service(world.plane, world.project.id, service.id)
     assert left.activity is not None
-    assert left.activity.procedure == ProcedureName.OPTIMIZE
+    assert left.activity.procedure == ProcedureName.RESIZE
     assert "could not be deleted" in (left.down_reason or "")
     blocked.is_blocked = False
     Worker(world.store, procedures).run_until_idle()

@@ -132,7 +132,7 @@ def stop_service(plane: Plane, project_id: str, service_id: str) -> Service:
 
 
 def delete_service(plane: Plane, project_id: str, service_id: str) -> Service:
-    """Accept the deletion of a service in any state; a create, fork or restart is canceled first."""
+    """Accept the deletion of a service in any state; what would take long without need is canceled first."""
     with plane.change() as tx:
         service = find_service(plane, tx, project_id, service_id, lock=True)
         if is_being_deleted(service):

@@ -91,7 +91,7 @@ _ENDED_BY_DELETE = frozenset({
     ProcedureName.CREATE, ProcedureName.FORK, ProcedureName.IMPORT, ProcedureName.FOLLOW,
     ProcedureName.COPY_AGAIN, ProcedureName.REPLACE_COPY, ProcedureName.PROMOTE, ProcedureName.FOLLOW_LOGICAL,
     ProcedureName.PROMOTE_LOGICAL, ProcedureName.RECOVER, ProcedureName.RESTART, ProcedureName.TRY_UPGRADE,
-    ProcedureName.UPGRADE,
+    ProcedureName.UPGRADE, ProcedureName.OPTIMIZE,
 })  # fmt: skip
 
 
