@@ -91,7 +91,7 @@ def _ended_if_refused(plane: Plane, made: Login) -> Iterator[None]:
     """End a login whose role cannot be made: it is not one of those that its key may have."""
     try:
         yield
-    except Error:
+    except Exception:
         with plane.store.write() as tx:
             logins.end_login(tx, made.role, plane.clock())
         raise

@@ -12,7 +12,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.logins import LocalLogins
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import closed_databases, connections, logins, session_settings
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, WrongState
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.servers import installations
@@ -287,6 +287,27 @@ def test_a_prepared_transaction_that_changes_a_disabled_role_does_not_keep_it(pl
         platform.execute("PREPARE TRANSACTION 'ended'")
         place.logins.drop(place.server, ["ramet_login_disabled"])
         assert platform.execute("SELECT FROM pg_roles WHERE rolname = 'ramet_login_disabled'").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("renamed", "code"), [("DATABASE tsdb", "DATABASE_MISSING"), ("ROLE tsdbadmin", "ADMIN_MISSING")]
+)
+def test_a_login_with_the_admins_rights_is_refused_where_there_is_no_admin_or_database(
+    place: Place, renamed: str, code: str
+) -> None:
+    kind, name = renamed.split()
+    with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+        platform.execute(f"ALTER {renamed} RENAME TO app".encode())
+        try:
+            with pytest.raises(WrongState, match=name) as caught:
+                place.make("ramet_login_first")
+            place.make("ramet_login_read", read_only=True)
+        finally:
+            platform.execute(f"ALTER {kind} app RENAME TO {name}".encode())
+        assert caught.value.code == code
+        query = "SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'ramet_login_') ORDER BY 1"
+        assert platform.execute(query).fetchall() == [("ramet_login_read",)]
+    place.logins.drop(place.server, ["ramet_login_read"])
 
 
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:

@@ -15,7 +15,7 @@ from ramet.backends.local.sql import closed_databases, connections, ownership, p
 from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.raw_names import database_of
-from ramet.errors import Error, Failed, Unavailable
+from ramet.errors import Error, Failed, Unavailable, WrongState
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
 
@@ -45,7 +45,8 @@ _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE us
 def create(paths: ServicePaths, role: str, verifier: Secret, until: datetime, *, read_only: bool) -> None:
     """Create a role that can log in until a time, or renew it; may run again.
 
-    Raises Unavailable while a transaction locks what the role is to be a member of.
+    Raises Unavailable while a transaction locks what the role is to be a member of, and WrongState without the admin
+    or its database.
     """
 
     def change() -> None:
@@ -70,8 +71,26 @@ def _create(connection: Connection, role: str, verifier: Secret, until: datetime
         connections.run(connection, "ALTER ROLE {} SET default_transaction_read_only = on", role)
         connections.run(connection, "GRANT pg_read_all_data, pg_monitor TO {}", role)
     else:
+        _give_admins_rights(connection, role)
+
+
+def _give_admins_rights(connection: Connection, role: str) -> None:
+    """Make a role a member of the admin, as which its sessions begin. A tenant may have renamed admin and database."""
+    try:
         connections.run(connection, "GRANT {} TO {}", ADMIN_ROLE, role)
         connections.run(connection, "ALTER ROLE {} IN DATABASE {} SET role = {admin}", role, DATABASE, admin=ADMIN_ROLE)
+    except psycopg.errors.UndefinedObject as error:
+        raise WrongState(
+            "ADMIN_MISSING",
+            f"The service has no role {ADMIN_ROLE}, whose rights the login would have",
+            "Give the role its name back, or create it: ramet service update-password.",
+        ) from error
+    except psycopg.errors.InvalidCatalogName as error:
+        raise WrongState(
+            "DATABASE_MISSING",
+            f"The service has no database {DATABASE}, in which the login would begin",
+            f"Create it (CREATE DATABASE {DATABASE}), or give it its name back.",
+        ) from error
 
 
 def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
