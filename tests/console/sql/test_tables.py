@@ -63,6 +63,17 @@ def _server() -> Iterator[Server]:
             'CREATE TABLE folded.more (id int, name citext, kind text COLLATE "C", PRIMARY KEY (name, kind, id))',
             "INSERT INTO folded.more SELECT n, (ARRAY['a', 'B'])[n % 2 + 1], (ARRAY['a', 'B'])[n % 3 / 2 + 1]"
             " FROM generate_series(1, 120) n",
+            "CREATE DATABASE styled",
+            "ALTER DATABASE styled SET datestyle = 'SQL'",
+            "ALTER DATABASE styled SET timezone = 'Asia/Shanghai'",
+            "ALTER DATABASE styled SET extra_float_digits = -3",
+        )
+        Server(f"{server.url.rpartition('/')[0]}/styled").run(
+            "CREATE TABLE times AS SELECT '2026-01-01'::timestamptz + n * interval '1h' AS id"
+            " FROM generate_series(1, 120) n",
+            "CREATE TABLE floats AS SELECT 1 + n * 1e-14::float8 AS id FROM generate_series(1, 120) n",
+            "ALTER TABLE times ADD PRIMARY KEY (id)",
+            "ALTER TABLE floats ADD PRIMARY KEY (id)",
         )
         yield server
 
@@ -161,6 +172,14 @@ def test_the_pages_of_a_table_have_every_row_once(
 ) -> None:
     rows = _all_rows(viewer, f"{_base(shop)}/one", schema=schema, name=name)
     assert (len(rows), len({tuple(row) for row in rows})) == (count, count)
+
+
+@pytest.mark.parametrize("name", ["times", "floats"])
+def test_the_pages_have_every_row_once_however_a_tenant_has_values_written(
+    viewer: Browser, shop: JsonObject, name: str
+) -> None:
+    rows = _all_rows(viewer, f"{_base(shop)}/one", database="styled", schema="public", name=name)
+    assert (len(rows), len({tuple(row) for row in rows})) == (120, 120)
 
 
 @pytest.mark.parametrize(

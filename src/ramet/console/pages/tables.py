@@ -13,6 +13,9 @@ from ramet.workbench.sessions import Limits, NoDatabase, Place
 from ramet.workbench.statements import TEXTS, Complaint, StatementRefused
 from ramet.workbench.tables import Listed, Rows, Table, describe_table, list_tables, read_rows, select_of
 
+# As postgres_fdw sets them: a page begins after a key, which PostgreSQL must read as the value that it wrote.
+_ROWS = Limits(LIMITS.seconds, settings={"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1"})
+
 
 @read("/services/{service_id:str}/tables", operation="createLogin", sync_to_thread=True)
 def tables_page(
@@ -90,7 +93,7 @@ def _rows(
 ) -> tuple[Rows | None, Complaint | None]:
     """Return a page of rows, or why they cannot be read."""
     try:
-        with session.context.workbench.session(place, Limits(LIMITS.seconds), context=TEXTS) as inside:
+        with session.context.workbench.session(place, _ROWS, context=TEXTS) as inside:
             return read_rows(inside, table, after, skip), None
     except StatementRefused as error:
         return None, error.complaint
