@@ -23,7 +23,8 @@ from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 @pytest.fixture(scope="module")
 def source() -> Iterator[Source]:
     with open_source(max(MAJORS)) as made:
-        made.run(f"CREATE DATABASE {DATABASE}")
+        # Without an encoding, in which texts are bytes for psycopg unless one is chosen.
+        made.run(f"CREATE DATABASE {DATABASE} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
         yield made
 
 

@@ -26,14 +26,14 @@ _LARGE = "repeat('x', 32 * 1024 * 1024)"
 class _Owner:
     """A caller whose login is the superuser of a server."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, database: str) -> None:
+        self._source, self._database = source, database
 
     def login(self, service: Service, *, read_only: bool) -> str:
         assert isinstance(read_only, bool)
         tls, endpoint = self._source.installation.has_tls, service.endpoint
         return connection_uri(
-            endpoint.host, endpoint.port, role=OWNER, password=PASSWORD.reveal(), tls=tls, database="shop"
+            endpoint.host, endpoint.port, role=OWNER, password=PASSWORD.reveal(), tls=tls, database=self._database
         )
 
 
@@ -47,10 +47,10 @@ def source() -> Iterator[Source]:
         yield made
 
 
-def opened(source: Source, *, read_only: bool) -> AbstractContextManager[psycopg.Connection]:
+def opened(source: Source, *, read_only: bool, database: str = "shop") -> AbstractContextManager[psycopg.Connection]:
     endpoint = SimpleNamespace(host="localhost", port=source.own_port)
     service = cast(Service, SimpleNamespace(name="shop", service_id="abcdefghij", endpoint=endpoint))
-    return sql.open_session(cast(Caller, _Owner(source)), service, 60, read_only=read_only)
+    return sql.open_session(cast(Caller, _Owner(source, database)), service, 60, read_only=read_only)
 
 
 def run(source: Source, statement: str, *, read_only: bool) -> dict[str, Any]:
@@ -77,6 +77,14 @@ def test_what_a_statement_wrote_whose_session_was_lost_is_to_be_looked_at(
     with pytest.raises(Error) as refused:
         run(source, "SELECT pg_terminate_backend(pg_backend_pid())", read_only=read_only)
     assert said in str(refused.value)
+
+
+def test_texts_of_a_database_without_an_encoding_are_texts(source: Source) -> None:
+    source.run("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    source.run("CREATE TABLE seen (value text)", "ascii")
+    with opened(source, read_only=True, database="ascii") as session:
+        assert sql.run_statement(session, "SELECT 'é', 'x'::name", 10)["rows"] == [["é", "x"]]
+        assert "public.seen" in str(describe_tables(session, None))
 
 
 def _outlast(relay: Relay, session: psycopg.Connection) -> None:

@@ -65,10 +65,13 @@ def _wake(client: Client, service: Service) -> None:
 
 
 def connect(uri: str, **options: Any) -> "psycopg.Connection":
-    """Connect to a service by its URI. With a hostaddr libpq looks for no PGHOSTADDR, which would lead elsewhere."""
+    """Connect to a service by its URI. With a hostaddr libpq looks for no PGHOSTADDR, which would lead elsewhere.
+
+    Without an encoding psycopg would return bytes for texts of a database that has none (SQL_ASCII).
+    """
     import psycopg  # few commands need it
 
-    return psycopg.connect(uri, hostaddr="", **options)
+    return psycopg.connect(uri, hostaddr="", client_encoding="UTF8", **options)
 
 
 def libpq_environ(variables: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -114,7 +114,13 @@ def _open(uri: str, relay: Relay, seconds: float, *, read_only: bool) -> psycopg
     }
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     return psycopg.connect(
-        uri, hostaddr=host, port=port, options=options, connect_timeout=30, application_name="ramet mcp"
+        uri,
+        hostaddr=host,
+        port=port,
+        options=options,
+        client_encoding="UTF8",  # else a database without an encoding (SQL_ASCII) has bytes for psycopg
+        connect_timeout=30,
+        application_name="ramet mcp",
     )
 
 
