@@ -1,5 +1,6 @@
 """What servers elsewhere read of the servers of services here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -10,13 +11,12 @@ from ramet.backends.kubernetes import departures, names, securing, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.manifests import is_address
 from ramet.backends.kubernetes.resources import SecretObject
-from ramet.backends.local.replication import LIMIT, SLOTS, mark_of
+from ramet.backends.local.replication import mark_of, slots_of
 from ramet.backends.local.sql import mover, roles
 from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.errors import Unavailable
 from ramet.model.passwords import Secret
 
-_MIB = 1024**2
 _OF_STANDBYS = "_cnpg_"  # the operator makes and drops these slots
 
 
@@ -34,10 +34,8 @@ class KubernetesReplication:
         if cluster.is_asleep:
             return ReplicationSlots(None, _own([*map(ReplicationSlot, stopped.slot_names(self.place, server))]))
         with self.place.connect(server) as connection:
-            ((limit,),) = connection.execute(LIMIT).fetchall()
-            rows = connection.execute(SLOTS).fetchall()
-        found = [ReplicationSlot(*row) for row in rows]
-        return ReplicationSlots(None if limit < 0 else limit * _MIB, _own(found))
+            found = slots_of(connection)
+        return ReplicationSlots(found.limit_bytes, _own(found.slots))
 
     def commit_mark(self, server: Server) -> str | None:
         """Ask the server; one that does not answer has no mark."""
@@ -79,5 +77,5 @@ class KubernetesReplication:
         return Trust(secret.text("ca.crt"), names_host=not is_address(server.host))
 
 
-def _own(found: list[ReplicationSlot]) -> list[ReplicationSlot]:
+def _own(found: Sequence[ReplicationSlot]) -> list[ReplicationSlot]:
     return [one for one in found if not one.name.startswith(_OF_STANDBYS)]

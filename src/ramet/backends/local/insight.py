@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import psycopg
 
@@ -12,14 +11,13 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, statement_statistics, table_sizes
 from ramet.backends.local.sql.connections import DATABASE, Connection
-from ramet.backends.local.sql.raw_names import shown
+from ramet.backends.local.sql.raw_names import convert_texts, shown, shown_values
 from ramet.errors import NotFound, Unavailable, WrongState
 from ramet.model.statement_text import without_literals
 
 _SECONDS = 3
 _ATTEMPTS = 3
 _LOCKED = "500ms"
-_NOT_CONVERTED = ("UTF8", "SQL_ASCII", "MULE_INTERNAL")
 _STATEMENTS = """
 SELECT left(query, {longest}), datname, pg_get_userbyid(userid), calls, total_exec_time, mean_exec_time, rows,
     shared_blks_hit, shared_blks_read
@@ -64,12 +62,12 @@ class LocalInsight:
                 " with the view that it installs",
                 "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
             )
-        return [TopStatement(without_literals(shown(text or "")), *_readable(rest)) for text, *rest in rows]
+        return [TopStatement(without_literals(shown(text or "")), *shown_values(rest)) for text, *rest in rows]
 
     def activity(self, server: Server, limit: int) -> Sequence[Session]:
         with self._connect(server, "postgres") as connection:
             rows = connections.query(connection, _SESSIONS, platform=_PLATFORM, limit=limit)
-        found = [Session(*_readable(row)) for row in rows]
+        found = [Session(*shown_values(row)) for row in rows]
         return [replace(one, text=one.text and without_literals(one.text)) for one in found]
 
     def tables(self, server: Server, database: str, limit: int) -> Tables:
@@ -94,8 +92,7 @@ class LocalInsight:
             with connections.connect(
                 paths, database, timeout_seconds=_SECONDS, statement_timeout=bound, lock_timeout=lock_timeout
             ) as connection:
-                if connection.info.parameter_status("server_encoding") not in _NOT_CONVERTED:
-                    connection.execute("SET client_encoding TO 'UTF8'")
+                convert_texts(connection)
                 yield connection
         except psycopg.Error as error:
             raise Unavailable(
@@ -103,7 +100,3 @@ class LocalInsight:
                 f"Database {shown(database)} of service {server.service_id} did not answer: {str(error).strip()}",
                 "Ask again later.",
             ) from error
-
-
-def _readable(row: Sequence[Any]) -> list[Any]:
-    return [shown(one) if isinstance(one, str) else one for one in row]

@@ -13,7 +13,9 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.server import copies
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, mover, roles
+from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.mover import MOVER_ROLE
+from ramet.backends.local.sql.raw_names import shown_values
 from ramet.backends.local.sql.unlogged import unlogged_tables
 from ramet.backends.local.wal.control_file import read_control_data
 from ramet.errors import Unavailable
@@ -32,8 +34,8 @@ _MARK_SECONDS = 3
 _DIRECTORY = "pg_replslot"
 _MIB = 1024**2
 # A setting without a unit is in megabytes; -1 means no limit. The restart_lsn of a lost slot is null.
-LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
-SLOTS = """
+_LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
+_SLOTS = """
 SELECT slot_name, plugin, database, active, wal_status,
        greatest(0, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                                         ELSE pg_current_wal_lsn() END, restart_lsn))::bigint
@@ -53,9 +55,7 @@ class LocalReplication:
         if postgres.running(paths) is None:
             return ReplicationSlots(None, [ReplicationSlot(name) for name in _names_on_disk(paths)])
         with connections.connect(paths) as connection:
-            ((limit,),) = connection.execute(LIMIT).fetchall()
-            rows = connection.execute(SLOTS).fetchall()
-        return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*row) for row in rows])
+            return slots_of(connection)
 
     def commit_mark(self, server: Server) -> str | None:
         """Ask the server; one that does not answer soon has no mark."""
@@ -124,7 +124,14 @@ def _names_on_disk(paths: ServicePaths) -> list[str]:
     return sorted(each.name for each in directory.iterdir() if each.is_dir()) if directory.is_dir() else []
 
 
-def mark_of(connection: connections.Connection) -> str | None:
+def slots_of(connection: Connection) -> ReplicationSlots:
+    """Return the slots that a running server reports."""
+    ((limit,),) = connection.execute(_LIMIT).fetchall()
+    rows = connection.execute(_SLOTS).fetchall()
+    return ReplicationSlots(None if limit < 0 else limit * _MIB, [ReplicationSlot(*shown_values(row)) for row in rows])
+
+
+def mark_of(connection: Connection) -> str | None:
     """Return the mark of a server, as `Replication.commit_mark` describes it."""
     xmin, xmax, started, is_uncertain = connections.row(connection, _MARK)
     return None if is_uncertain or xmin != xmax else f"{xmax} {started}"

@@ -8,12 +8,14 @@ import psycopg
 import pytest
 
 from ramet.backends.local.insight import LocalInsight
+from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, logins, raw_names
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import NotFound
 from ramet.model.passwords import new_password, scram_verifier
+from ramet.model.wal_level import WalLevel
 from ramet.workbench.catalog import list_databases
 from tests.backends.local.hosts import boot, connect, new_server
 from tests.backends.local.sql.tenants import Tenant
@@ -24,7 +26,7 @@ ROLE, DATABASE = "r\udcff", "d\udcff'\\\udcfe"
 @pytest.fixture(scope="module")
 def tenant(instances: Instances) -> Iterator[Tenant]:
     password = new_password()
-    server = new_server(instances, password)
+    server = new_server(instances, password, wal_level=WalLevel.LOGICAL)
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)
@@ -112,3 +114,11 @@ def test_tables_of_each_database_are_measured(tenant: Tenant) -> None:
 def test_the_console_lists_databases(tenant: Tenant) -> None:
     with connections.connect(tenant.instances.paths(tenant.server.service_id)) as session:
         assert list_databases(session) == ["tsdb", "ascii", raw_names.shown(DATABASE), "latin", "mule", "postgres"]
+
+
+def test_replication_slots_name_their_database(tenant: Tenant) -> None:
+    with connections.connect(tenant.instances.paths(tenant.server.service_id), DATABASE) as connection:
+        connection.execute("SELECT pg_create_logical_replication_slot('kept', 'pgoutput')")
+        (slot,) = LocalReplication(tenant.instances).slots(tenant.server).slots
+        connection.execute("SELECT pg_drop_replication_slot('kept')")
+    assert msgspec.json.decode(msgspec.json.encode(slot.database)) == raw_names.shown(DATABASE)

@@ -1,11 +1,14 @@
 """The check before an upgrade executes nothing of tenants as superuser."""
 
+import msgspec
 import pytest
 
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, session_settings
+from ramet.backends.local.upgrades import survey
 from ramet.backends.local.upgrades.examine import examine
-from tests.backends.local.hosts import boot, new_server
+from ramet.model.passwords import new_password
+from tests.backends.local.hosts import boot, connect, new_server
 
 _TRAP = """
 CREATE TABLE public.trapped (role name);
@@ -51,4 +54,34 @@ def test_a_locked_view_hides_no_refusals(instances: Instances, monkeypatch: pyte
     facts = examine(paths, installation, installation)
     assert facts.statements_note == "No plans are compared: a transaction locks pg_stat_statements."
     assert [one.subject for one in facts.refusals] == ["prepared transaction kept"]
+    instances.remove(server.service_id, 10)
+
+
+@pytest.mark.parametrize(("encoding", "count"), [("LATIN1", 1), ("SQL_ASCII", 0)])
+def test_statements_are_those_of_a_database_in_another_encoding(
+    instances: Instances, encoding: str, count: int
+) -> None:
+    password = new_password()
+    server = new_server(instances, password)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    instances.open(server)
+    paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
+    with connections.connect(paths) as connection:
+        connection.execute("ALTER DATABASE tsdb RENAME TO before")
+        connection.execute(
+            f"CREATE DATABASE tsdb OWNER tsdbadmin ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode()
+        )
+    with connections.connect(paths, "tsdb") as connection:
+        connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
+    with connect(server, password, sslmode="prefer", client_encoding=encoding) as connection:
+        connection.execute('CREATE TABLE "é" ()'.encode("latin-1"))
+        connection.execute('SELECT FROM "é"'.encode("latin-1"))
+    facts = examine(paths, installation, installation)
+    assert msgspec.json.encode(facts)
+    assert [one.text for one in facts.statements] == ['SELECT FROM "é"'] * count
+    survey.make(instances, server, facts.statements)
+    made = survey.made(paths, server.pg_major)
+    assert made is not None
+    assert [(one.lines, one.problem) for one in made.plans] == [(("Seq Scan on é",), None)] * count
     instances.remove(server.service_id, 10)

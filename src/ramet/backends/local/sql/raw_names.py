@@ -15,6 +15,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 
 _ERRORS = "surrogateescape"
+_NOT_CONVERTED = ("UTF8", "SQL_ASCII", "MULE_INTERNAL")
 _TEXT_TYPES = ("text", "name", "varchar", "bpchar", '"char"', 0)
 # PostgreSQL accepts no invalid UTF-8 in a statement, but a statement that it composes itself may contain some.
 _BY_DIGEST = """(SELECT pg_catalog.quote_ident(name) FROM (SELECT rolname FROM pg_catalog.pg_roles
@@ -57,6 +58,17 @@ def shown(name: str) -> str:
 def is_utf8(name: str) -> bool:
     """Tell whether a name is as any program would send it."""
     return shown(name) == name
+
+
+def shown_values(row: Sequence[Any]) -> list[Any]:
+    """Return the values of a row, with texts as `shown`."""
+    return [shown(one) if isinstance(one, str) else one for one in row]
+
+
+def convert_texts(connection: Connection) -> None:
+    """Let the server send texts as UTF-8 from here on, where it can convert the encoding of the database."""
+    if connection.info.parameter_status("server_encoding") not in _NOT_CONVERTED:
+        connection.execute("SET client_encoding TO 'UTF8'")
 
 
 def database_of(connection: Connection) -> str:

@@ -7,7 +7,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections, statement_statistics
 from ramet.backends.local.sql.concurrent_changes import LOCKED
 from ramet.backends.local.sql.connections import DATABASE, PLATFORM_ROLE, Connection
-from ramet.backends.local.sql.raw_names import shown
+from ramet.backends.local.sql.raw_names import convert_texts, is_utf8, shown, shown_values
 from ramet.machine.installation import Installation
 from ramet.model.upgrade import Refusal, Statement, UpgradeExtension, UpgradeFacts
 
@@ -39,10 +39,11 @@ def examine(paths: ServicePaths, old: Installation, new: Installation) -> Upgrad
                 UpgradeExtension(shown(name), extension, version, _new_version(new, extension))
                 for extension, version in connection.execute(_EXTENSIONS).fetchall()
             ]
-            refusals += _extension_refusals(connection, shown(name), found, new)
+            refusals += _extension_refusals(connection, name, found, new)
         extensions += found
     statements, note = _statements(paths) if DATABASE in databases else ((), f"There is no database {DATABASE}.")
-    return UpgradeFacts(old.version, new.version, tuple(extensions), tuple(statements), note, tuple(refusals))
+    said = tuple(Refusal(*shown_values((one.subject, one.message, one.remedy))) for one in refusals)
+    return UpgradeFacts(old.version, new.version, tuple(extensions), tuple(statements), note, said)
 
 
 def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Refusal]:
@@ -50,7 +51,7 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
         yield Refusal(
             "pg_upgrade", f"PostgreSQL {new.version} in {new.bin} has no pg_upgrade", "Install its complete package."
         )
-    for name in (shown(name) for (name,) in connection.execute(_CLOSED).fetchall()):
+    for (name,) in connection.execute(_CLOSED).fetchall():
         yield Refusal(
             f"database {name}",
             "it accepts no connections, and pg_upgrade has to read it",
@@ -64,8 +65,8 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
         )
     for database, gid in connection.execute(_PREPARED).fetchall():
         yield Refusal(
-            shown(f"prepared transaction {gid}"),
-            f"database {shown(database)} has it, and pg_upgrade cannot carry prepared transactions over",
+            f"prepared transaction {gid}",
+            f"database {database} has it, and pg_upgrade cannot carry prepared transactions over",
             "Commit it or roll it back.",
         )
 
@@ -99,8 +100,12 @@ def _new_version(new: Installation, extension: str) -> str | None:
 
 
 def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
-    """Return the statements that took the most time, or why they are unknown."""
+    """Return the statements that took the most time, or why they are unknown.
+
+    One that is no UTF-8 is left out: it could only be planned as another one.
+    """
     with connections.connect(paths, DATABASE) as connection:
+        convert_texts(connection)
         try:
             rows = statement_statistics.query(
                 connection, _STATEMENTS, platform=PLATFORM_ROLE, longest=_LONGEST_STATEMENT, most=_MOST_STATEMENTS
@@ -112,4 +117,4 @@ def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
         return (), f"No plans are compared: {missing}."
     if not rows:
         return (), f"No plans are compared: pg_stat_statements has no statement of database {DATABASE} yet."
-    return [Statement(text, calls) for text, calls in rows], None
+    return [Statement(text, calls) for text, calls in rows if is_utf8(text)], None

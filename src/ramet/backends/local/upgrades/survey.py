@@ -24,7 +24,7 @@ from ramet.backends.local.upgrades.cluster import directory_of
 from ramet.model.upgrade import Statement, StatementPlan, Survey
 
 _LONG = "86400s"
-_SETTINGS = "-c lock_timeout=5s -c statement_timeout=10s -c plan_cache_mode=force_generic_plan"
+_SETTINGS = "-c lock_timeout=5s -c statement_timeout=10s -c plan_cache_mode=force_generic_plan -c client_encoding=UTF8"
 _TABLES = """
 SELECT quote_ident(nspname) || '.' || quote_ident(relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE relkind IN ('r', 'm') AND relpersistence <> 't' AND (relkind <> 'm' OR relispopulated)
