@@ -24,6 +24,7 @@ SELECT left(query, {longest}), datname, pg_get_userbyid(userid), calls, total_ex
 FROM {counted} JOIN pg_database d ON d.oid = dbid
 WHERE datname = {database} AND userid <> {platform} AND toplevel ORDER BY total_exec_time DESC LIMIT {limit}
 """
+_NUMBERS = _STATEMENTS.replace("{counted}", statement_statistics.WITHOUT_TEXTS)
 _SESSIONS = """
 WITH seen AS MATERIALIZED (
     SELECT *, CASE WHEN wait_event_type = 'Lock' THEN pg_blocking_pids(pid) ELSE '{{}}' END AS blocked_by
@@ -42,6 +43,7 @@ LIMIT {limit}
 """
 _PLATFORM = 10  # the bootstrap superuser, whatever its name
 _LONGEST = 4000
+NO_TEXT = f"unknown: pg_stat_statements has a text that does not fit the encoding of {DATABASE}"
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,16 @@ class LocalInsight:
 
     def statements(self, server: Server, limit: int) -> Sequence[TopStatement]:
         with self._connect(server, DATABASE) as connection:
-            rows = statement_statistics.query(
-                connection, _STATEMENTS, database=DATABASE, platform=_PLATFORM, longest=_LONGEST, limit=limit
-            )
+            asked: dict[str, str | int] = {
+                "database": DATABASE,
+                "platform": _PLATFORM,
+                "longest": _LONGEST,
+                "limit": limit,
+            }
+            try:
+                rows, are_texts = statement_statistics.query(connection, _STATEMENTS, **asked), True
+            except statement_statistics.UNREADABLE:
+                rows, are_texts = statement_statistics.query(connection, _NUMBERS, **asked), False
         if rows is None:
             raise WrongState(
                 "STATEMENTS_NOT_COUNTED",
@@ -62,7 +71,10 @@ class LocalInsight:
                 " with the view that it installs",
                 "Install PostgreSQL's contrib modules on the host; services that are made afterwards have it.",
             )
-        return [TopStatement(without_literals(shown(text or "")), *shown_values(rest)) for text, *rest in rows]
+        return [
+            TopStatement(without_literals(shown(text or "")) if are_texts else NO_TEXT, *shown_values(rest))
+            for text, *rest in rows
+        ]
 
     def activity(self, server: Server, limit: int) -> Sequence[Session]:
         with self._connect(server, "postgres") as connection:

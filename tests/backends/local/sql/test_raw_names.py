@@ -7,12 +7,13 @@ import msgspec
 import psycopg
 import pytest
 
-from ramet.backends.local.insight import LocalInsight
+from ramet.backends.local.insight import NO_TEXT, LocalInsight
 from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, logins, raw_names
 from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.backends.local.upgrades.examine import examine
 from ramet.errors import NotFound
 from ramet.model.passwords import new_password, scram_verifier
 from ramet.model.wal_level import WalLevel
@@ -122,3 +123,25 @@ def test_replication_slots_name_their_database(tenant: Tenant) -> None:
         (slot,) = LocalReplication(tenant.instances).slots(tenant.server).slots
         connection.execute("SELECT pg_drop_replication_slot('kept')")
     assert msgspec.json.decode(msgspec.json.encode(slot.database)) == raw_names.shown(DATABASE)
+
+
+def test_statements_of_a_database_are_counted_beside_texts_in_another_encoding(tenant: Tenant) -> None:
+    made = ("CREATE ROLE app", "GRANT app TO tsdbadmin", "REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+    tenant.run(*made, "SET ROLE app", "SELECT 1", options="-c idle_session_timeout=0")
+    found = LocalInsight(tenant.instances).statements(tenant.server, 200)
+    assert {(one.text, one.database) for one in found} == {(NO_TEXT, "tsdb")}
+    assert {one.role for one in found} == {"tsdbadmin", "app"}
+
+
+def test_the_check_before_an_upgrade_can_be_shown(tenant: Tenant) -> None:
+    paths = tenant.instances.paths(tenant.server.service_id)
+    installation = tenant.instances.installations.of(tenant.server.pg_major)
+    with connections.connect(paths, "ascii") as connection:
+        options = b"CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false, slot_name = NONE)"
+        connection.execute(b'CREATE SUBSCRIPTION "s\xff" ' + options)
+        facts = examine(paths, installation, installation)
+        connection.execute(b'DROP SUBSCRIPTION "s\xff"')
+    assert r"subscription s\xff" in {one.subject for one in facts.refusals}
+    assert facts.statements == ()
+    assert "encoding" in str(facts.statements_note)
+    assert msgspec.json.encode(facts)

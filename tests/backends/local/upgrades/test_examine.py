@@ -57,9 +57,11 @@ def test_a_locked_view_hides_no_refusals(instances: Instances, monkeypatch: pyte
     instances.remove(server.service_id, 10)
 
 
-@pytest.mark.parametrize(("encoding", "count"), [("LATIN1", 1), ("SQL_ASCII", 0)])
+@pytest.mark.parametrize(
+    ("encoding", "count", "other"), [("LATIN1", 1, "UTF8"), ("LATIN1", 1, "EUC_JP"), ("SQL_ASCII", 0, "UTF8")]
+)
 def test_statements_are_those_of_a_database_in_another_encoding(
-    instances: Instances, encoding: str, count: int
+    instances: Instances, encoding: str, count: int, other: str
 ) -> None:
     password = new_password()
     server = new_server(instances, password)
@@ -69,9 +71,9 @@ def test_statements_are_those_of_a_database_in_another_encoding(
     paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
     with connections.connect(paths) as connection:
         connection.execute("ALTER DATABASE tsdb RENAME TO before")
-        connection.execute(
-            f"CREATE DATABASE tsdb OWNER tsdbadmin ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode()
-        )
+        for name, each in (("tsdb", encoding), ("other", other)):
+            options = f"OWNER tsdbadmin ENCODING '{each}' LOCALE 'C' TEMPLATE template0"
+            connection.execute(f"CREATE DATABASE {name} {options}".encode())
     with connections.connect(paths, "tsdb") as connection:
         connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
     with connect(server, password, sslmode="prefer", client_encoding=encoding) as connection:
@@ -80,6 +82,10 @@ def test_statements_are_those_of_a_database_in_another_encoding(
     facts = examine(paths, installation, installation)
     assert msgspec.json.encode(facts)
     assert [one.text for one in facts.statements] == ['SELECT FROM "é"'] * count
+    with connect(server, password, dbname="other", sslmode="prefer", client_encoding="UTF8") as connection:
+        connection.execute('SELECT 1 AS "あ"')
+    beside = examine(paths, installation, installation)
+    assert (beside.statements, "does not fit" in str(beside.statements_note)) == ((), encoding == "LATIN1")
     survey.make(instances, server, facts.statements)
     made = survey.made(paths, server.pg_major)
     assert made is not None

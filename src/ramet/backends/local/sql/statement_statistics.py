@@ -34,6 +34,14 @@ WHERE relname = 'pg_stat_statements' AND relkind = 'v'
 # whatever casts there are, and it is parsed before any other part of the query. The planner removes it.
 _COUNTED = "(SELECT s.* FROM {}.pg_stat_statements AS s WHERE true OR pg_catalog.array_eq(ARRAY[s.*], $1)) AS counted"
 
+# PostgreSQL converts the texts of all databases for the one that asks, and refuses what does not fit its encoding.
+UNREADABLE = (psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter)
+_CONVERSION = "pg_do_encoding_conversion"  # PostgreSQL's own function, which says that there is none for two encodings
+# In place of {counted}: the same rows without their texts, none of which is converted for a role that may not read it.
+# Nobody can make this role a member of others. All privileges are checked before, as those of the superuser.
+WITHOUT_TEXTS = """(SELECT set_config('role', 'pg_database_owner', true) OFFSET 0) AS became
+CROSS JOIN LATERAL (SELECT * FROM {counted} WHERE became.set_config <> '' OFFSET 0) AS numbers"""
+
 
 class _NoRows:
     """An empty array of a type that only its number names."""
@@ -42,7 +50,8 @@ class _NoRows:
 def query(connection: Connection, statement: str, **literals: str | int | None) -> list[tuple[Any, ...]] | None:
     """Return the rows of a query of {counted}, the rows of the view; None where a database does not have it.
 
-    Raises psycopg.errors.UndefinedFunction or UndefinedTable where it is renamed at that moment.
+    Raises UNREADABLE where the text of a statement in any database cannot be converted, and
+    psycopg.errors.UndefinedFunction or UndefinedTable where the view is renamed at that moment.
     """
     found = connection.execute(_VIEW.encode()).fetchone()
     if found is None:
@@ -58,4 +67,9 @@ def query(connection: Connection, statement: str, **literals: str | int | None) 
     cursor = psycopg.RawCursor(connection)
     cursor.adapters.register_dumper(_NoRows, EmptyArray)
     composed = raw_names.composed(connection, statement.replace("{counted}", _COUNTED), (schema,), literals)
-    return cursor.execute(composed, (_NoRows(),)).fetchall()
+    try:
+        return cursor.execute(composed, (_NoRows(),)).fetchall()
+    except psycopg.errors.UndefinedFunction as error:
+        if error.diag.source_function != _CONVERSION:
+            raise
+        raise psycopg.errors.UntranslatableCharacter(str(error)) from error

@@ -112,6 +112,9 @@ def _statements(paths: ServicePaths) -> tuple[Sequence[Statement], str | None]:
             )
         except LOCKED:
             return (), "No plans are compared: a transaction locks pg_stat_statements."
+        except statement_statistics.UNREADABLE:
+            unfit = f"the text of a statement of another database does not fit the encoding of {DATABASE}"
+            return (), f"No plans are compared: {unfit}."
     if rows is None:
         missing = f"database {DATABASE} does not have pg_stat_statements as its extension installs it"
         return (), f"No plans are compared: {missing}."
