@@ -16,7 +16,7 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources.destination import is_trusted
-from ramet.backends.local.sql import connections, read_only_access
+from ramet.backends.local.sql import connections, handover, read_only_access
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.backends.local.sql.roles import ADMIN_MEMBERSHIPS
 from ramet.errors import Unavailable
@@ -26,6 +26,7 @@ _LOGIN_SECONDS = 10.0
 _LONG = "3600s"
 _SETTINGS = "-c search_path=pg_catalog -c lock_timeout=30s"
 _RESERVED = (PLATFORM_ROLE, POOLER_ROLE, ADMIN_ROLE)
+_OID = "SELECT oid FROM pg_authid WHERE rolname = %s"
 _SCHEMAS = """
 SELECT nspname, pg_get_userbyid(nspowner) FROM pg_namespace
 WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
@@ -155,6 +156,10 @@ def _allow(
 
 def finish(paths: ServicePaths, server: Server, facts: SourceFacts, *, owners: bool) -> list[str]:
     """Give the admin what the source's superuser owned, and take over settings; return what could not be."""
+    if owners and _is_mapped(facts):
+        # None of the commits is waited for: a later one of the other session makes all of them durable.
+        with connections.connect(paths, DATABASE, statement_timeout=_LONG, synchronous_commit="off") as connection:
+            handover.give_away(connection, connections.value(connection, _OID, facts.bootstrap_role))
     with connections.connect(paths, DATABASE, statement_timeout=_LONG) as connection:
         if owners and _is_mapped(facts):
             connections.run(connection, "REASSIGN OWNED BY {} TO {}", facts.bootstrap_role, ADMIN_ROLE)

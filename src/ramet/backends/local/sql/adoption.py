@@ -18,6 +18,7 @@ from ramet.backends.local.sql import (
     connections,
     foreign,
     former_superusers,
+    handover,
     neutralization,
     operator_roles,
     prepared_transactions,
@@ -46,39 +47,12 @@ WITH RECURSIVE members AS (
 SELECT rolname FROM pg_authid WHERE oid >= 16384 AND rolname <> ALL(%s) AND rolname !~ '^pg_'
     AND oid NOT IN (SELECT member FROM members) ORDER BY 1
 """
-# Objects of the source's superuser, except those of extensions, those that belong to another object, and functions of
-# casts and operators that queries of the platform use.
-_OWNED = f"""
-WITH owned AS (
-    SELECT 'pg_class'::regclass AS catalog, oid FROM pg_class
-        WHERE relowner = 10 AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-    UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc WHERE proowner = 10
-        AND oid NOT IN {former_superusers.CALLED} AND oid IS DISTINCT FROM {former_superusers.BEGIN_SESSION}
-    UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typowner = 10 AND (typtype IN ('e','d','r')
-        OR typtype = 'c' AND EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
-    UNION ALL SELECT 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspowner = 10
-    UNION ALL SELECT 'pg_collation'::regclass, oid FROM pg_collation WHERE collowner = 10
-    UNION ALL SELECT 'pg_conversion'::regclass, oid FROM pg_conversion WHERE conowner = 10
-    UNION ALL SELECT 'pg_operator'::regclass, oid FROM pg_operator WHERE oprowner = 10
-    UNION ALL SELECT 'pg_opclass'::regclass, oid FROM pg_opclass WHERE opcowner = 10
-    UNION ALL SELECT 'pg_opfamily'::regclass, oid FROM pg_opfamily WHERE opfowner = 10
-    UNION ALL SELECT 'pg_ts_dict'::regclass, oid FROM pg_ts_dict WHERE dictowner = 10
-    UNION ALL SELECT 'pg_ts_config'::regclass, oid FROM pg_ts_config WHERE cfgowner = 10
-    UNION ALL SELECT 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext WHERE stxowner = 10
-    UNION ALL SELECT 'pg_publication'::regclass, oid FROM pg_publication WHERE pubowner = 10
-    UNION ALL SELECT 'pg_largeobject'::regclass, oid FROM pg_largeobject_metadata WHERE lomowner = 10
-)
-SELECT i.type, i.identity FROM owned o, pg_identify_object(o.catalog, o.oid, 0) i
-WHERE o.oid >= 16384 AND i.type <> 'toast table' AND i.schema IS DISTINCT FROM 'pg_toast' AND NOT EXISTS (
-    SELECT FROM pg_depend d WHERE d.classid = o.catalog AND d.objid = o.oid AND d.deptype IN ('e', 'a', 'i')
-    AND (d.deptype <> 'a' OR d.refobjsubid <> 0 OR d.refclassid = 'pg_extension'::regclass))
-"""  # noqa: S608 - all of it is ours
 # What PUBLIC may do anyway. With privileges that are stored, a database is not `untouched`: each fork enters it.
 _TOUCH = "GRANT CONNECT, TEMPORARY ON DATABASE postgres TO PUBLIC"
 _IS_UNTOUCHED = "SELECT FROM pg_database WHERE datname = 'postgres' AND datacl IS NULL"
 _PUBLIC = "SELECT FROM pg_namespace WHERE nspname = 'public' AND nspowner = 10"
-_WORDS = {"statistics object": "statistics"}
 _PROBLEMS = 20
+_FIRST_SUPERUSER = 10
 _ENDED = "prepared_transactions_rolled_back"
 _Result = TypeVar("_Result")
 
@@ -220,27 +194,14 @@ def _make_admin_owner(paths: ServicePaths, tenants: str) -> list[str]:
     problems: list[str] = []
     for database in known:
         with operator_roles.connect(paths, database.name) as connection:
-            problems += _give_away(connection)
+            problems += handover.give_away(connection, _FIRST_SUPERUSER)
+            if connection.execute(_PUBLIC).fetchone() is not None:
+                connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
     with operator_roles.connect(paths) as connection:
         for database in known:
             connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
         if _check_database(connection, tenants) and tenants != "postgres":
             connection.execute(_RENAME_DATABASE, (DATABASE, tenants))
-    return problems
-
-
-def _give_away(connection: Connection) -> list[str]:
-    """Make the admin the owner of what the source's superuser owned; return what could not be."""
-    problems = []
-    for kind, identity in connection.execute(_OWNED).fetchall():
-        try:
-            connection.execute(raw_names.encoded(f'ALTER {_WORDS.get(kind, kind)} {identity} OWNER TO "{ADMIN_ROLE}"'))
-        except psycopg.errors.LockNotAvailable:
-            raise  # a prepared transaction has it
-        except psycopg.Error as error:
-            problems.append(f"{kind} {raw_names.shown(identity)}: {error.diag.message_primary or error}")
-    if connection.execute(_PUBLIC).fetchone() is not None:
-        connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
     return problems
 
 

@@ -66,7 +66,9 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
         ):
             for (table,) in connections.rows(connection, _TABLES):
                 counted = f"SELECT count(*) FROM ONLY {table}"  # noqa: S608 - it is quoted
-                yield shown(f"{database}.{table}"), connections.value(connection, counted)
+                with connection.transaction(force_rollback=True):  # a savepoint, which keeps no lock
+                    count = connections.value(connection, counted)
+                yield shown(f"{database}.{table}"), count
             large = connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata")
             yield shown(f"{database}: large objects"), large
 
