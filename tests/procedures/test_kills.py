@@ -1,6 +1,7 @@
 """What procedures do about a server that is killed before it is open."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ramet.backends.interface.values import Readiness, Server, SnapshotFacts
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.backends.memory.servers import MemoryServers
+from ramet.control.duties.drills import submit_due_drill
 from ramet.control.services import optimize_service
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -79,6 +81,11 @@ class KilledRestore(MemoryRestore):
         """Copy it, if it lives."""
         self._killer.meet(server, "take_snapshot")
         return super().take_snapshot(server, snapshot_id, paused)
+
+    def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
+        """Read it, if it lives."""
+        self._killer.meet(server, "verify_data")
+        return super().verify_data(server, timeout_seconds)
 
 
 @pytest.fixture
@@ -156,3 +163,14 @@ def test_a_service_whose_server_is_killed_while_it_is_optimized_is_started_again
 def operations_of(world: World, service: Service, procedure: ProcedureName) -> list[operations.Operation]:
     with world.store.read() as tx:
         return [one for one in operations.of_subject(tx, service.id) if one.procedure == procedure]
+
+
+def test_a_drill_whose_server_is_killed_on_its_way_finds_no_damage(world: World, backend: KillingBackend) -> None:
+    service = world.create()
+    backend.kills, backend.call = MOST_KILLS, "verify_data"
+    submit_due_drill(world.plane, timedelta(0))
+    world.worker.run_until_idle()
+    drilled = look(world, service)
+    assert (drilled.drill_failure, backend.kills) == (None, 0)
+    assert drilled.last_verified_at is not None
+    assert world.leftovers() == []

@@ -48,6 +48,7 @@ from ramet.procedures.servers import (
     recover,
     release_captured,
     release_holds,
+    repeats_from,
     server_of,
     source_of,
     waits_while,
@@ -137,6 +138,7 @@ class Drill(Steps):
     def boot(self, work: Work[DrillState]) -> Outcome:
         return boot(self.tools, work, self._server(work), first=True) or Next("check")
 
+    @repeats_from("boot")
     def check(self, work: Work[DrillState]) -> Outcome:
         complaints = self.tools.backend.restore.verify_data(self._server(work), PATIENCE_SECONDS)
         if complaints is None:

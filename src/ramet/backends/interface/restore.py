@@ -10,6 +10,8 @@ from ramet.model.snapshot import Snapshot
 
 # Raised as Unavailable by what takes a snapshot: it is cut, and the storage works on it. The server is not needed then.
 SNAPSHOT_UNDER_WAY = "SNAPSHOT_UNDER_WAY"
+# Raised as Failed by `verify_data`: something else than damage prevents it.
+DATA_NOT_READ = "DATA_NOT_READ"
 
 
 class Restore(Protocol):
@@ -44,7 +46,10 @@ class Restore(Protocol):
         """
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
-        """Read all data of a throw-away server for damage; None while it is running, then the complaints, or ""."""
+        """Read all data of a throw-away server for damage; None while it is running, then the complaints, or "".
+
+        Raises Unavailable when the server ends, and Failed when something else prevents it: neither is damage.
+        """
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Compare some of the archived WAL with its checksums, from the name `after` on.

@@ -3,13 +3,14 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
+from ramet.backends.interface.restore import DATA_NOT_READ
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
 from ramet.backends.kubernetes.archive_manifests import Recovery
@@ -182,14 +183,14 @@ class KubernetesRestore:
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         self.place.check_runs(server)
-        return self._run(server, "analyze", partial(collect, self.place.paths(server), Allowance()), timeout_seconds)
+        paths = self.place.paths(server)
+        return self.jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""
-        return self._run(server, "amcheck", partial(read_all, self.place.paths(server), Allowance()), timeout_seconds)
-
-    def _run(self, server: Server, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
-        return self.jobs.run(self.place.paths(server), name, work, timeout_seconds)
+        paths = self.place.paths(server)
+        work = partial(read_all, paths, Allowance())
+        return self.jobs.result_of(paths, "verify", work, timeout_seconds, code=DATA_NOT_READ)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Have no archive of this process's own: the archiver's plugin keeps checksums."""

@@ -69,7 +69,7 @@ class MemoryRestore(MemoryPart):
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Complain of what a test has damaged."""
-        return self._memory.volume(server.service_id).damage
+        return self._memory.running(server.service_id).damage
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Have no archive to walk over."""

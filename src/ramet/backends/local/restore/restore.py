@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ramet.backends.interface.restore import DATA_NOT_READ
 from ramet.backends.interface.servers import SERVER_KILLED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.local.process import postgres
@@ -92,7 +93,8 @@ class LocalRestore:
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""
         paths = self.instances.paths(server.service_id)
-        return self.instances.jobs.run(paths, "amcheck", partial(read_all, paths, Allowance()), timeout_seconds)
+        work = partial(read_all, paths, Allowance())
+        return self.instances.jobs.result_of(paths, "verify", work, timeout_seconds, code=DATA_NOT_READ)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         paths = self.instances.paths(service_id)

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import Connection
-from ramet.backends.local.sql.prepared_transactions import roll_back_here
-from ramet.backends.local.sql.raw_names import database_of, shown
+from ramet.backends.local.sql import closed_databases, connections, prepared_transactions
+from ramet.backends.local.sql.connections import Connection, Database
+from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
-from ramet.errors import Unavailable
 
-_SHOWN_FAULTS = 20
+_SHOWN_FAULTS, _SHOWN_CHARACTERS = 20, 4000
 _DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the system
+_SERVER_CLASSES = ("08", "53", "57P")  # lost connections, insufficient resources, and shutdowns
 _log = logging.getLogger(__name__)
 
 # An index whose operator class compares by functions in a language for tenants, itself or those of an element's type.
@@ -58,36 +57,46 @@ class _Relation:
 
 
 def read_all(paths: ServicePaths, allowance: Allowance) -> str:
-    """Check every table and index of all databases; return the corruption found, or an empty text."""
+    """Check every table and index of all databases; return the corruption found, or an empty text.
+
+    Raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this: neither says
+    anything of the data.
+    """
+    return "\n".join(_faults(paths, allowance))[:_SHOWN_CHARACTERS]
+
+
+def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
     try:
         with connections.connect(paths) as connection:
-            names = [each.name for each in connections.databases(connection, with_templates=True) if each.is_open]
-    except Unavailable as error:
-        return error.message
-    return "\n".join(fault for name in names for fault in _database(paths, name, allowance))
+            known = connections.databases(connection, with_templates=True)
+            # Their locks would prevent reading tables, and entering a database that one of another database renames.
+            prepared_transactions.roll_back(paths, connection, known, prepared_transactions.find(connection))
+    except psycopg.Error as error:
+        if _is_of_server(error):
+            raise
+        yield shown(str(error))
+        return
+    for database in known:
+        if not database.is_invalid:
+            yield from _database(paths, database, allowance)
 
 
-def _database(paths: ServicePaths, name: str, allowance: Allowance) -> Iterator[str]:
+def _database(paths: ServicePaths, database: Database, allowance: Allowance) -> Iterator[str]:
     relations: list[_Relation] | None = None
     try:
         while relations is None or relations:
-            with connections.connect(paths, name, statement_timeout="0") as connection:
-                checking = _Checking(paths, connection, allowance)
+            with closed_databases.entered(paths, database, statement_timeout="0") as connection:
+                checking = _Checking(paths, database, connection, allowance)
                 if relations is None:
-                    _roll_back_prepared(connection)
                     _renew_extension(connection)
                     relations = [_Relation(*row) for row in connection.execute(_RELATIONS.encode())]
                 while relations and not connection.broken:
                     relation = relations.pop(0)
-                    yield from (shown(f"{name}.{relation.name}: {fault}") for fault in checking.faults(relation))
-    except (psycopg.Error, Unavailable) as error:
-        yield shown(f"{name}: {error}")
-
-
-def _roll_back_prepared(connection: Connection) -> None:
-    """Roll back the prepared transactions of a database: their locks would prevent reading tables."""
-    found = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall()
-    roll_back_here(connection, (name for (name,) in found))
+                    yield from (shown(f"{database.name}.{relation.name}: {one}") for one in checking.faults(relation))
+    except psycopg.Error as error:
+        if _is_of_server(error):
+            raise
+        yield shown(f"{database.name}: {error}")
 
 
 def _renew_extension(connection: Connection) -> None:
@@ -104,6 +113,7 @@ def _renew_extension(connection: Connection) -> None:
 @dataclass(frozen=True)
 class _Checking:
     paths: ServicePaths
+    database: Database
     connection: Connection
     allowance: Allowance
 
@@ -117,6 +127,8 @@ class _Checking:
             else:
                 self._index(relation, compared=True)
         except psycopg.Error as error:
+            if _is_of_server(error):
+                raise
             yield message_of(error)
 
     # A function of a tenant in pg_catalog is called instead if only that has arguments of the very types.
@@ -162,8 +174,8 @@ class _Checking:
 
     def _structure(self, relation: _Relation) -> None:
         if self.connection.broken:
-            with connections.connect(self.paths, database_of(self.connection), statement_timeout="0") as fresh:
-                _Checking(self.paths, fresh, self.allowance)._index(relation, compared=False)
+            with closed_databases.entered(self.paths, self.database, statement_timeout="0") as fresh:
+                _Checking(self.paths, self.database, fresh, self.allowance)._index(relation, compared=False)
         else:
             self._index(relation, compared=False)
 
@@ -175,3 +187,9 @@ def _is_damage(error: psycopg.Error) -> bool:
     """Tell whether amcheck or PostgreSQL reports an error, and not a function that the index calls."""
     state = error.sqlstate or ""
     return state.startswith(_DAMAGE_CLASSES) and error.diag.context is None
+
+
+def _is_of_server(error: psycopg.Error) -> bool:
+    """Tell whether a session has ended, or the server has no storage, memory or connections left."""
+    is_lost = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+    return is_lost or (error.sqlstate or "").startswith(_SERVER_CLASSES)

@@ -5,6 +5,7 @@ Their connection limit stays as it is: it could not be restored after a kill. Te
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
 
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
@@ -26,14 +27,15 @@ AND usesysid NOT IN (SELECT oid FROM pg_authid WHERE rolsuper)
 
 
 @contextmanager
-def entered(paths: ServicePaths, database: connections.Database) -> Iterator[Connection]:
+def entered(paths: ServicePaths, database: connections.Database, **settings: Any) -> Iterator[Connection]:
     """Connect to a database; one that accepts no connections is closed again as soon as that is done.
 
-    Raises psycopg.errors.LockNotAvailable when a transaction locks the row of such a database.
+    `settings` are those of `connections.connect`. Raises psycopg.errors.LockNotAvailable when a transaction locks the
+    row of such a database.
     """
     with ExitStack() as stack:
         with nullcontext() if database.is_open else _opened(paths, database.oid):
-            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s"))
+            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s", **settings))
         yield connection
 
 

@@ -1,0 +1,76 @@
+"""A check for damage reads all databases, and reports nothing as damage that is none."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server.amcheck import read_all
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.tenant_code import Allowance
+from ramet.errors import Unavailable
+from tests.backends.local.hosts import boot, new_server
+
+LACKS_A_ROW = """
+CREATE TABLE public.plain AS SELECT n FROM generate_series(1, 1000) n;
+CREATE INDEX plain_n ON public.plain (n);
+UPDATE pg_index SET indisready = false WHERE indexrelid = 'public.plain_n'::regclass;
+INSERT INTO public.plain VALUES (4711);
+UPDATE pg_index SET indisready = true WHERE indexrelid = 'public.plain_n'::regclass
+"""
+# An index whose function ends the process of its session, as soon as it is armed.
+KILLS = """
+CREATE TABLE public.armed ();
+CREATE FUNCTION public.compare(a int, b int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class WHERE relname = 'armed') THEN
+        COPY (SELECT 1) TO PROGRAM 'kill -9 $PPID';
+    END IF;
+    RETURN btint4cmp(a, b);
+END $$;
+DROP TABLE public.armed;
+CREATE OPERATOR CLASS public.killing FOR TYPE int USING btree AS
+    OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 public.compare(int, int);
+CREATE TABLE public.odd AS SELECT n FROM generate_series(1, 10) n;
+CREATE INDEX odd_n ON public.odd (n public.killing);
+CREATE TABLE public.armed ()
+"""
+
+
+@pytest.fixture(name="paths")
+def _paths(instances: Instances) -> Iterator[ServicePaths]:
+    server = new_server(instances)
+    boot(instances, server)
+    yield instances.paths(server.service_id)
+    instances.remove(server.service_id, 10)
+
+
+def run(paths: ServicePaths, *statements: str, database: str = "postgres") -> None:
+    with connections.connect(paths, database) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def test_a_prepared_transaction_that_renames_a_database_is_no_damage(paths: ServicePaths) -> None:
+    run(paths, "CREATE DATABASE alpha", "CREATE DATABASE zeta")
+    run(paths, "BEGIN", "ALTER DATABASE alpha RENAME TO x", "PREPARE TRANSACTION 'p'", database="zeta")
+    assert read_all(paths, Allowance()) == ""
+
+
+def test_a_database_that_accepts_no_connections_is_read(paths: ServicePaths) -> None:
+    run(paths, "CREATE DATABASE closed")
+    run(paths, *LACKS_A_ROW.split(";\n"), database="closed")
+    run(paths, "ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    assert "closed.plain_n" in read_all(paths, Allowance())
+
+
+def test_a_session_that_is_killed_finds_no_damage(paths: ServicePaths) -> None:
+    run(paths, KILLS)
+    with pytest.raises(Unavailable):
+        read_all(paths, Allowance())
+
+
+def test_a_server_that_does_not_run_has_no_damage(instances: Instances) -> None:
+    with pytest.raises(Unavailable):
+        read_all(instances.paths("nowhere"), Allowance())
