@@ -56,6 +56,7 @@ def test_a_value_is_taken_as_postgresql_reads_it(name: str, value: Value, taken:
         ("random_page_cost", "NaN"),
         ("random_page_cost", 1e300),
         ("max_connections", 501),
+        ("max_locks_per_transaction", 129),
         ("plan_cache_mode", "off\nfsync = off"),
     ],
 )

@@ -145,8 +145,9 @@ _ALL = (
     _real("auto_explain.sample_rate", 0, 1),
     _switch("track_io_timing"),
     Parameter("track_functions", choices=("none", "pl", "all")),
-    # Read replicas allow 500 at any size, and must allow as many as their primary.
+    # Read replicas have the most of each at any size, and must allow as many as their primary.
     Parameter("max_connections", 20, 500, needs_restart=True),
+    Parameter("max_locks_per_transaction", 32, 128, needs_restart=True),
 )
 PARAMETERS: Mapping[str, Parameter] = {one.name: one for one in _ALL}
 

@@ -33,8 +33,8 @@ def service_settings(
 ) -> None:
     """Show or change settings of PostgreSQL, such as work_mem, statement_timeout or log_min_duration_statement.
 
-    They are put in force while the service serves. max_connections waits for a restart, which --restart asks for.
-    Forks inherit them.
+    They are put in force while the service serves. max_connections and max_locks_per_transaction wait for a restart,
+    which --restart asks for. Forks inherit them.
 
     \b
     Examples:

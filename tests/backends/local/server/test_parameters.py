@@ -33,14 +33,17 @@ def test_what_auto_explain_knows_is_configured_with_it_and_it_is_loaded_where_it
     plain = Server(
         "a000000000", ServiceType.POSTGRES, Environment.DEV, Size(), "localhost", 5432, pg_major=16, verifier=Secret("")
     )
-    server = with_settings(plain, auto_explain__log_analyze="on", max_connections="60", work_mem="7MB")
+    server = with_settings(
+        plain, auto_explain__log_analyze="on", max_connections="60", max_locks_per_transaction="64", work_mem="7MB"
+    )
     by_major = {major: with_own(groups, replace(server, pg_major=major)) for major in (15, 16)}
     assert [len(found["Behaviour"]) for found in by_major.values()] == [0, 0]
     own = by_major[16]["Of the service"]
     assert own["session_preload_libraries"] == 'auto_explain, "/module.so"'
     assert set(own) - set(by_major[15]["Of the service"]) == {"auto_explain.log_parameter_max_length"}
     replica = replace(server, primary=Primary("a000000000", 5432))
-    assert "max_connections" not in with_own(groups, replica)["Of the service"]
+    kept = with_own(groups, replica)["Of the service"].keys()
+    assert own.keys() - kept == {"max_connections", "max_locks_per_transaction"}
     assert "session_preload_libraries" in with_own(groups, server, explains=False)["Behaviour"]
 
 

@@ -6,6 +6,7 @@ from ramet.backends.interface.values import Server
 
 _PRELOAD = "session_preload_libraries"
 _AUTO_EXPLAIN = "auto_explain"
+_LARGEST_OF_REPLICAS = ("max_connections", "max_locks_per_transaction")
 # Values of parameters may be passwords. What is logged of a statement is masked when it is read.
 _LOG = {"log_parameter_max_length": "0"}
 _LOG_OF_PLANS = {f"{_AUTO_EXPLAIN}.log_parameter_max_length": "0"}
@@ -17,11 +18,11 @@ def with_own(
 ) -> dict[str, dict[str, str]]:
     """Return groups of settings, of which those that the service has of its own replace others.
 
-    PostgreSQL takes the last of several values, but reports the others as not applied. A replica takes no
-    max_connections: its own is the largest that a primary may have. Where the installation does not have auto_explain,
-    so that it `explains` nothing, it is not loaded: no session could begin.
+    PostgreSQL takes the last of several values, but reports the others as not applied. A replica takes none of those
+    that limit what it can replay: its own are the largest that a primary may have. Where the installation does not have
+    auto_explain, so that it `explains` nothing, it is not loaded: no session could begin.
     """
-    left_out = () if server.primary is None else ("max_connections",)
+    left_out = () if server.primary is None else _LARGEST_OF_REPLICAS
     settings = {name: value for name, value in server.parameters if name not in left_out}
     if not settings:
         return {title: dict(group) for title, group in groups.items()}
