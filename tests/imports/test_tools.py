@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.host.system_user import Account
-from ramet.backends.local.sources.tools import Finished, Workplace, refused_statements
+from ramet.backends.local.sources.tools import Finished, Workplace, check_dump, refused_statements
 from ramet.errors import Failed
 
 REFUSED = "pg_restore: error: could not execute query: ERROR:  no privileges could be granted"
@@ -28,6 +28,18 @@ def test_statements_that_the_server_refused_are_named() -> None:
 def test_a_program_that_did_not_do_all_of_its_work_is_no_success(finished: Finished) -> None:
     with pytest.raises(Failed, match="pg_restore was interrupted"):
         refused_statements(finished)
+
+
+def test_a_source_that_cannot_lock_all_its_tables_gets_a_remedy() -> None:
+    said = ["pg_dump: error: query failed: ERROR:  out of shared memory"]
+    check_dump(Finished(0, said), "the source")
+    with pytest.raises(Failed, match="could not read the source") as failed:
+        check_dump(Finished(1, said), "the source")
+    assert failed.value.details == said[0]
+    said.append("HINT:  You might need to increase max_locks_per_transaction.")
+    with pytest.raises(Failed, match="cannot lock all tables of the source at once") as failed:
+        check_dump(Finished(1, said), "the source")
+    assert "Raise max_locks_per_transaction in the source" in failed.value.details
 
 
 def run(directory: Path, script: str, heard: Callable[[str], None] = lambda _: None) -> Finished:

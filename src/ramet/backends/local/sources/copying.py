@@ -25,7 +25,14 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.standby import PASSFILE
 from ramet.backends.local.sources import contents, relay, target
 from ramet.backends.local.sources.examine import OWN_SCHEMA
-from ramet.backends.local.sources.tools import Finished, Workplace, check, job_count, refused_statements
+from ramet.backends.local.sources.tools import (
+    Finished,
+    Workplace,
+    check,
+    check_dump,
+    job_count,
+    refused_statements,
+)
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, row
 from ramet.errors import Unavailable
@@ -80,7 +87,7 @@ class Import:
             self._reporting(lambda: _fetching(tables.count, through.received, facts)),
         ):
             ended = self.workplace.run(self._dump_command(), self._source_variables(source, sockets), tables.hear)
-        check(ended, "DUMP_FAILED", f"pg_dump could not read {source}")
+        check_dump(ended, source)
         return {"received_bytes": through.received, "seconds": round(time.monotonic() - begun, 1)}
 
     def load(self, facts: SourceFacts, *, owners: bool) -> dict[str, Any]:

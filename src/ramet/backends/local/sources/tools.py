@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import psycopg
+
 from ramet.backends.local.host.children import ENVIRONMENT
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process.signals import end_all_in
@@ -19,6 +21,8 @@ _MOST_JOBS = 4
 # What pg_restore says at its end, and for each statement after it has lost its connection.
 _IGNORED = "errors ignored on restore"
 _LOST = ("no connection to the server", "server closed the connection", "FATAL:")
+_LOCKS = "max_locks_per_transaction"
+MORE_LOCKS = "Raise max_locks_per_transaction in the source, for example to 1024, and restart it."
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,18 @@ def check(finished: Finished, code: str, message: str) -> None:
     if finished.status != 0:
         words = "\n".join(finished.problems)[:_SHOWN_CHARACTERS] or f"exit status {finished.status}"
         raise Failed(code, message, words)
+
+
+def check_dump(finished: Finished, source: object) -> None:
+    """Raise Failed with what pg_dump reported of a source, unless it ended well."""
+    if finished.status != 0 and any(line.startswith("HINT:") and _LOCKS in line for line in finished.problems):
+        raise Failed("DUMP_FAILED", f"pg_dump cannot lock all tables of {source} at once", MORE_LOCKS)
+    check(finished, "DUMP_FAILED", f"pg_dump could not read {source}")
+
+
+def lacks_locks(error: psycopg.Error) -> bool:
+    """Tell whether a transaction would lock more than fits into the lock table of its server."""
+    return _LOCKS in (error.diag.message_hint or "")
 
 
 def refused_statements(finished: Finished) -> list[str]:

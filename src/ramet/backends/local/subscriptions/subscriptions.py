@@ -27,6 +27,7 @@ from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives
 from ramet.backends.local.server.standby import ROOT_CERTIFICATE, connection_of
 from ramet.backends.local.sources.copying import write_password
 from ramet.backends.local.sources.sources import UNREADABLE, words_of
+from ramet.backends.local.sources.tools import MORE_LOCKS, lacks_locks
 from ramet.backends.local.sources.vault import KeptSource, Vault
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import DATABASE, Connection
@@ -44,6 +45,7 @@ _ASK_SECONDS = 0.2
 _FAILS = "The subscription fails again and again: the log of the service says why."
 _HAS_FAILED = ". The subscription has failed: if this does not go on, the log of the service says why"
 _NOT_COPIED = "Copying a table has failed, and is tried again: if it goes on failing, the log of the service says why."
+_LARGER = "Follow it with a service of a larger size than shared, which has room for four times as many locks."
 _FORK = "A fork of the service is independent, and has what was received."
 _NO_SLOT = (None, "lost")
 # A request waits for the first, whatever else is observed for the second, and a worker for the third.
@@ -74,6 +76,10 @@ class LocalSubscriptions:
         except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as error:
             return f"Transactions that began before have to end in the source {source}: {words_of(error)}"
         except psycopg.OperationalError as error:
+            if lacks_locks(error):
+                raise Failed(
+                    "NOT_PUBLISHED", f"The source {source} cannot lock all its tables at once", MORE_LOCKS
+                ) from error
             raise _unreachable(source, error) from error
         except psycopg.Error as error:
             raise Failed("NOT_PUBLISHED", f"The source {source} could not be published", words_of(error)) from error
@@ -87,6 +93,9 @@ class LocalSubscriptions:
         try:
             subscriber.create(paths, own_slot(server.service_id), conninfo)
         except psycopg.Error as error:
+            if lacks_locks(error) and server.size.shared:
+                message = f"The server cannot lock all tables of {kept.source} at once"
+                raise Failed("NOT_SUBSCRIBED", message, _LARGER) from error
             raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", words_of(error)) from error
 
     def observe(self, server: Server) -> SubscriptionState:
