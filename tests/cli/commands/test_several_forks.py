@@ -10,6 +10,7 @@ import yaml
 from ramet.backends.memory.restore import MemoryRestore
 from ramet.cli.user_files.passwords import find_password
 from ramet.errors import Failed
+from ramet.model.names import NAME_LIMIT
 from tests.cli.terminal import Terminal
 from tests.cli.world import World, open_world
 
@@ -43,6 +44,14 @@ def test_programs_get_one_list_also_of_forks_that_exist(terminal: Terminal, outp
     assert len({one["initial_password"] for one in made}) == 2
     again = yaml.safe_load(terminal.ramet(*words, "--if-not-exists").out)
     assert {one["service_id"] for one in again} == {one["service_id"] for one in made}
+
+
+def test_forks_with_names_of_full_length_are_found_again(terminal: Terminal) -> None:
+    words = ("service", "fork", "shop", "--name", "n" * NAME_LIMIT, "--count", "2")
+    made = terminal.made(*words)
+    assert [one["name"][-4:] for one in made] == ["nn-1", "nn-2"]
+    again = terminal.made(*words, "--if-not-exists")
+    assert [one["service_id"] for one in again] == [one["service_id"] for one in made]
 
 
 def test_one_fork_is_no_list(terminal: Terminal) -> None:

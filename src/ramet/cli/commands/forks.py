@@ -12,7 +12,7 @@ from ramet.cli.ui.options import WAL_LEVEL, Listing, with_parent
 from ramet.cli.ui.output import print_pairs, print_result
 from ramet.client import Client
 from ramet.model.fork import MOST_AT_ONCE
-from ramet.model.names import fork_name
+from ramet.model.names import fork_name, suffixed
 from ramet.model.wal_level import WalLevel
 
 
@@ -113,6 +113,6 @@ def _fork_several(
     fields: dict[str, Any],
     new: NewService,
 ) -> None:
-    if new.returns_existing(client, *(f"{name}-{n}" for n in range(1, count + 1)), known=known):
+    if new.returns_existing(client, *(suffixed(name, f"-{n}") for n in range(1, count + 1)), known=known):
         return
     new.follow_all(client, client.fork_services(parent_id, point.strategy, count, **fields, name=name, **new.fields))
