@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ramet.backends.local.host import files
 from ramet.backends.local.wal.segment import PAGE_BYTES, SEGMENT_BYTES, Segment
 
 IDENTIFIER = 7_710_575_692_803_751_549
@@ -53,6 +54,7 @@ def make_unreadable(monkeypatch: pytest.MonkeyPatch, victim: Path, number: int) 
 
     for name in ("stat", "open"):
         monkeypatch.setattr(Path, name, failing(getattr(Path, name)))
+    monkeypatch.setattr(files, "opened", failing(files.opened))
     for name in ("exists", "is_file", "is_dir"):
         monkeypatch.setattr(Path, name, denying(getattr(Path, name)))
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_what_the_disk_cannot_show_is_not_taken_for_missing(
     make_unreadable(monkeypatch, tmp_path / "file", number)
     with pytest.raises(OSError, match=os.strerror(number)):
         files.is_there(tmp_path / "file")
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_no_file_is_changed_through_a_link(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    (tmp_path / "victim").write_text("kept")
+    link(tmp_path / "file", tmp_path / "victim")
+    with pytest.raises(OSError, match=r"Not a file|symbolic links"), files.changed(tmp_path / "file"):
+        pass
+    (tmp_path / "file").unlink()
+    with files.changed(tmp_path / "victim") as file:
+        file.truncate(2)
+    assert (tmp_path / "victim").read_text() == "ke"
 
 
 def test_output_replaces_what_is_there_or_is_added_to_it(tmp_path: Path) -> None:

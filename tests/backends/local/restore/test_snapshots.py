@@ -8,6 +8,7 @@ import pytest
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
+from ramet.backends.local.host import files
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import copy_running
@@ -84,7 +85,7 @@ def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
     backend: LocalBackend, shared: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, (kept, _), (gone, _) = paths_of(backend, shared), snapshot(backend, shared), snapshot(backend, shared)
-    read = Path.read_bytes
+    read = files.read_bytes
 
     def read_and_remove(path: Path) -> bytes:
         found = read(path)
@@ -92,7 +93,7 @@ def test_a_snapshot_that_is_removed_while_the_records_are_read_does_no_harm(
             backend.restore.delete_snapshot(shared.service_id, gone)
         return found
 
-    monkeypatch.setattr(Path, "read_bytes", read_and_remove)
+    monkeypatch.setattr(files, "read_bytes", read_and_remove)
     assert kept in [name for name, _ in snapshots.in_wal_order(paths)]
     assert gone not in [name for name, _base in snapshots.in_wal_order(paths)]
 

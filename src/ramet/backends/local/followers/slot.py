@@ -67,6 +67,6 @@ def _make(kept: KeptSource, vault: Vault, name: str, *, again: bool = False) -> 
 
 def _read(directory: Path) -> KeptSource | None:
     try:
-        return msgspec.json.decode((directory / _KEPT).read_bytes(), type=KeptSource)
+        return msgspec.json.decode(files.read_bytes(directory / _KEPT), type=KeptSource)
     except FileNotFoundError:
         return None

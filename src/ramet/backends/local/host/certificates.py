@@ -87,7 +87,7 @@ class Authority:
     def renew(self, certificate: Path, key: Path, common_name: str, hosts: Sequence[str]) -> bool:
         """Issue a certificate for these hosts unless that in the files serves them; tell whether it was issued."""
         now = datetime.now(UTC)
-        found, found_key = (path.read_bytes() if path.exists() else b"" for path in (certificate, key))
+        found, found_key = (files.read(path, errors="replace").encode() for path in (certificate, key))
         if self.still_serves(found, found_key, hosts, now):
             return False
         issued = self.issue(common_name, hosts, now)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -44,12 +45,17 @@ def read(path: Path, *, errors: str = "strict", parent: int | None = None) -> st
 
 def read_existing(path: Path, *, errors: str = "strict", parent: int | None = None) -> str:
     """Return what is in a text file. Raises FileNotFoundError where `read` returns nothing."""
+    return read_bytes(path, parent=parent).decode(errors=errors)
+
+
+def read_bytes(path: Path, *, parent: int | None = None) -> bytes:
+    """Return what is in a file. Raises FileNotFoundError where `read` returns nothing."""
     with plain(path, parent=parent) as file:
-        return file.read().decode(errors=errors)
+        return file.read()
 
 
 @contextmanager
-def plain(path: Path, *, parent: int | None = None) -> Iterator[BinaryIO]:
+def plain(path: Path, *, parent: int | None = None) -> Iterator[BufferedReader]:
     """Open a file to read it. Raises FileNotFoundError also for a symbolic link: root would show what it points to."""
     with ExitStack() as stack:
         try:
@@ -77,6 +83,17 @@ def is_there(path: Path) -> bool:
         path.stat()
         return True
     return False
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to change it in place. Raises OSError for a symbolic link, and for a file that has other names."""
+    with opened(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise _no_file(path)
+        with open(descriptor, "r+b", closefd=False) as file:
+            yield file
 
 
 def update(path: Path, text: str) -> None:

@@ -1,6 +1,5 @@
 """Base backups of a service in the object store, uploaded from its snapshots: the running server has no part in it."""
 
-import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -98,7 +97,7 @@ class BaseUpload:
         self._remove()
         files.make_directory(self.paths.root, _DIRECTORY)
         source = snapshots.directory_of(self.paths, snapshot_id)
-        shutil.copy(source / "base.json", self._directory / f"{snapshot_id}.json")
+        files.write(self._directory / f"{snapshot_id}.json", files.read_bytes(source / "base.json"))
         tree = self._tree(snapshot_id)
         base = snapshots.copy_data(self.driver, self.paths, snapshot_id, tree)
         if not source.is_dir():
@@ -120,7 +119,7 @@ class BaseUpload:
         return self._directory / snapshot_id
 
     def _info(self, snapshot_id: str) -> BackupInfo:
-        base = msgspec.json.decode((self._directory / f"{snapshot_id}.json").read_bytes(), type=base_backup.Base)
+        base = msgspec.json.decode(files.read_bytes(self._directory / f"{snapshot_id}.json"), type=base_backup.Base)
         facts, label = base.facts, self._tree(snapshot_id) / LABEL
         return BackupInfo(
             backup_id=backup_id_of(facts.taken_at),
@@ -135,5 +134,5 @@ class BaseUpload:
             begin_segment=base.segments[0].name,
             end_segment=base.segments[-1].name,
             size_bytes=facts.size_bytes,
-            label=label.read_text() if label.is_file() else "",
+            label=files.read(label),
         )

@@ -13,7 +13,7 @@ _FILE = "off_host_digests"
 
 def record_digest(paths: ServicePaths, name: str, digest: str) -> None:
     """Remember the digest of a file that was sent. May run twice. A full disk may have cut the line before it."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     with files.opened(paths.root / _FILE, flags) as descriptor, open(descriptor, "w", closefd=False) as file:
         file.write(f"\n{name} {digest}\n")
 

@@ -20,7 +20,7 @@ def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[No
     with ExitStack() as stack:
         try:
             stack.enter_context(files.locked(lock, timeout_seconds=_WAIT_SECONDS))
-            version = int((paths.data / "PG_VERSION").read_text())
+            version = int(files.read_existing(paths.data / "PG_VERSION"))
         except TimeoutError as error:
             raise Unavailable(ARCHIVE_BUSY, f"Other work uses the archive of service {paths.service_id}") from error
         except ValueError as error:

@@ -72,7 +72,7 @@ _Kind = TypeVar("_Kind", WalProgress, BaseProgress, CheckProgress)
 def read_progress(paths: ServicePaths, kind: type[_Kind]) -> _Kind:
     """Return how far the archive of a service is; nothing of it when the file is missing or unreadable."""
     try:
-        return msgspec.json.decode((paths.root / _FILES[kind]).read_bytes(), type=kind)
+        return msgspec.json.decode(files.read_bytes(paths.root / _FILES[kind]), type=kind)
     except (FileNotFoundError, msgspec.MsgspecError):
         return kind()
 

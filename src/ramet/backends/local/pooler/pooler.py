@@ -218,7 +218,8 @@ def _answers(pooling: Pooling) -> bool:
 
 def _mark_of(certificate: Path) -> str:
     """Return a text that differs for each certificate; its key is its own, too."""
-    return hashlib.sha256(certificate.read_bytes()).hexdigest() if certificate.exists() else ""
+    found = files.read(certificate, errors="replace")
+    return hashlib.sha256(found.encode()).hexdigest() if found else ""
 
 
 def _bound(home: Path, name: str) -> None:

@@ -33,7 +33,7 @@ def remember(file: Path, pid: int) -> None:
 def recorded_in(file: Path) -> ProcessRecord | None:
     """Return the process that `remember` recorded; None when there is no record, or it cannot be read."""
     try:
-        return ProcessRecord(**json.loads(file.read_text()))
+        return ProcessRecord(**json.loads(files.read_existing(file)))
     except (*GONE, ValueError, TypeError):
         return None
 
@@ -103,7 +103,7 @@ def work_done(pid: int) -> int:
 def _locked_by(paths: ServicePaths) -> int | None:
     """Return the pid in the lock file when its second line names our directory."""
     try:
-        pid, directory = paths.pid_file.read_text().splitlines()[:2]
+        pid, directory = files.read_existing(paths.pid_file).splitlines()[:2]
         return int(pid) if Path(directory) == paths.data else None
     except (*GONE, ValueError):
         return None

@@ -177,7 +177,7 @@ def _state(pid_file: Path, pid: int) -> bytes:
     It is empty when there is none, and when the file is still that of a killed server.
     """
     try:
-        lines = pid_file.read_bytes().splitlines()
+        lines = files.read_bytes(pid_file).splitlines()
         return lines[7].strip() if int(lines[0]) == pid else b""
     except (*GONE, IndexError, ValueError):
         return b""

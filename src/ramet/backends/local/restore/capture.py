@@ -225,7 +225,7 @@ def check_boot(paths: ServicePaths) -> None:
 
 def _is_of_this_boot(paths: ServicePaths) -> bool:
     try:
-        return bool(json.loads((paths.root / _NOTE).read_bytes())["boot_id"] == boot_id())
+        return bool(json.loads(files.read_bytes(paths.root / _NOTE))["boot_id"] == boot_id())
     except (*GONE, ValueError, KeyError, TypeError):
         return False
 
@@ -233,7 +233,7 @@ def _is_of_this_boot(paths: ServicePaths) -> bool:
 def read_capture(paths: ServicePaths) -> Capture:
     """Return the record of the capture in a service's volume. Raises Failed when it is missing."""
     try:
-        return msgspec.json.decode((paths.root / _NOTE).read_bytes(), type=Capture)
+        return msgspec.json.decode(files.read_bytes(paths.root / _NOTE), type=Capture)
     except FileNotFoundError as error:
         raise Failed(
             "VOLUME_LOST", f"The captured data of service {paths.service_id} is missing", "Fork once more."

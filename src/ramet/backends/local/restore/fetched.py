@@ -61,7 +61,7 @@ class Place:
     def read(self) -> State | None:
         """Return how far the download is; None before it began, and when that cannot be read."""
         try:
-            return msgspec.json.decode((self.root / _STATE).read_bytes(), type=State)
+            return msgspec.json.decode(files.read_bytes(self.root / _STATE), type=State)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.restore import snapshots, timeline_ends
 from ramet.backends.local.restore.base_backup import Base
@@ -122,7 +123,7 @@ def _gap(
 
 def _pg_waldump(installations: Installations, data: Path) -> str:
     """Return the program that reads the WAL of a data directory: that of its major version."""
-    major = int((data / "PG_VERSION").read_text())
+    major = int(files.read_existing(data / "PG_VERSION"))
     return installations.by_major.get(major, installations.default).program("pg_waldump")
 
 

@@ -6,9 +6,11 @@ only if its own checksum confirms first that it is what PostgreSQL has written, 
 as PostgreSQL does (src/include/storage/checksum_impl.h).
 """
 
+import os
 import struct
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.wal.segment import PAGE_BYTES
 from ramet.model.secret import Secret
 
@@ -45,7 +47,7 @@ def replace_verifier(pg_authid: Path, earlier: Secret, verifier: Secret) -> bool
             page = page.replace(old, new)
             _CHECKSUM.pack_into(page, _CHECKSUM_AT, checksum(page, number))
             changed[start] = page
-    with pg_authid.open("r+b") as file:
+    with files.changed(pg_authid) as file:
         for start, page in changed.items():
             file.seek(start)
             file.write(page)
@@ -58,7 +60,8 @@ def has_verifier(pg_authid: Path, verifier: Secret) -> bool:
 
 
 def _content(pg_authid: Path) -> bytes:
-    return pg_authid.read_bytes() if pg_authid.stat().st_size <= _MOST_BYTES else b""
+    with files.plain(pg_authid) as file:
+        return file.read() if os.fstat(file.fileno()).st_size <= _MOST_BYTES else b""
 
 
 def checksum(page: bytes | bytearray, number: int) -> int:

@@ -163,6 +163,6 @@ def _spares_in(directory: Path) -> Spares:
 
 def _noted(directory: Path) -> _Prepared | None:
     try:
-        return _Prepared(**json.loads((directory / _NOTE).read_text()))
+        return _Prepared(**json.loads(files.read_existing(directory / _NOTE)))
     except (FileNotFoundError, ValueError, TypeError):
         return None

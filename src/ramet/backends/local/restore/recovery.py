@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ramet.backends.interface.values import Capture, Progress
+from ramet.backends.local.host import files
 from ramet.backends.local.restore.point_in_time import MOST_PREPARED, RECOVER_TO_LSN
 from ramet.backends.local.restore.single_user import SingleUser
 from ramet.backends.local.restore.standby_copy import RECOVERED_ON, STANDBY, TO_THE_END
@@ -102,7 +103,7 @@ def leaving_its_timeline(capture: Capture) -> Capture:
 
 def has_found_no_subscription(log: Path) -> bool:
     """Tell whether a recovery has said in its log that the data has no subscription."""
-    return log.exists() and _NO_SUBSCRIPTION.search(log.read_text(errors="replace")) is not None
+    return _NO_SUBSCRIPTION.search(files.read(log, errors="replace")) is not None
 
 
 def as_captured(capture: Capture) -> Progress:

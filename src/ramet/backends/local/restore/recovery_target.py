@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.standby_copy import DATING_MARGIN
 from ramet.backends.local.wal.boundary import CLOCK_STEP, Cut, CutSearch, clock_steps
@@ -254,7 +255,7 @@ def _shows_again(reader: WalReader, base: Base, until_lsn: str, target: datetime
 def _first_page(path: Path) -> bytes:
     """Return the first page of a segment; nothing when it was just removed, or the disk cannot read it."""
     try:
-        with path.open("rb") as file:
+        with files.plain(path) as file:
             return file.read(PAGE_BYTES)
     except FileNotFoundError:
         return b""

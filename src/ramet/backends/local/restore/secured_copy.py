@@ -203,7 +203,7 @@ def fitting(directory: Path, child: Server, neutralize: bool | None) -> Secured 
 def noted(directory: Path) -> Secured | None:
     """Return the record of a secured copy, which its forks have too; None where there is none."""
     try:
-        return msgspec.json.decode((directory / _NOTE).read_bytes(), type=Secured)
+        return msgspec.json.decode(files.read_bytes(directory / _NOTE), type=Secured)
     except (*GONE, msgspec.MsgspecError):
         return None
 

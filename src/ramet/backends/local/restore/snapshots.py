@@ -90,7 +90,7 @@ def record(paths: ServicePaths, snapshot_id: str, base: Base) -> None:
 def base_of(paths: ServicePaths, snapshot_id: str) -> Base:
     """Return the record of a snapshot. Raises Failed when its files are missing, or the record is truncated."""
     try:
-        return msgspec.json.decode((paths.snapshots / snapshot_id / _NOTE).read_bytes(), type=Base)
+        return msgspec.json.decode(files.read_bytes(paths.snapshots / snapshot_id / _NOTE), type=Base)
     except (FileNotFoundError, msgspec.MsgspecError) as error:
         what = "are missing" if isinstance(error, FileNotFoundError) else f"cannot be used: {_NOTE} is unreadable"
         raise Failed(
@@ -121,7 +121,7 @@ def _recorded(paths: ServicePaths) -> Iterator[tuple[str, Base]]:
         if note.parent.name.startswith("."):
             continue
         try:
-            yield note.parent.name, msgspec.json.decode(note.read_bytes(), type=Base)
+            yield note.parent.name, msgspec.json.decode(files.read_bytes(note), type=Base)
         except (OSError, msgspec.MsgspecError) as error:
             _log.warning("ignored a snapshot, because its record %s cannot be read: %s", note, error)
 

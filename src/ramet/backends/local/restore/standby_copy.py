@@ -166,7 +166,7 @@ def end_exactly(data: Path, timeline: int, end_lsn: str) -> None:
     segment = max(one for one in segments_in(data / WAL_DIRECTORY) if one.number == number)
     if lsn_number(end_lsn) == segment.end:
         return
-    with (data / WAL_DIRECTORY / segment.name).open("r+b") as file:
+    with files.changed(data / WAL_DIRECTORY / segment.name) as file:
         file.truncate(lsn_number(end_lsn) - segment.start)
         file.truncate(SEGMENT_BYTES)
 
@@ -193,7 +193,7 @@ def _place_wal(driver: Driver, parent: ServicePaths, base: Base, target: Path) -
 def _copy_control_file(installation: Installation, parent: ServicePaths, target: Path) -> None:
     """Copy the control file of a running server; a copy that was torn by a write is made again."""
     for _ in range(_LOOKS):
-        (target / _CONTROL_FILE).write_bytes((parent.data / _CONTROL_FILE).read_bytes())
+        files.write(target / _CONTROL_FILE, files.read_bytes(parent.data / _CONTROL_FILE))
         try:
             read_control_data(installation, target)
         except Failed:

@@ -76,7 +76,7 @@ def seal(data: Path, timeline: int) -> None:
     status = files.make_directory(wal, STATUS_DIRECTORY)
     for path in _files(wal):
         segment = segment_named(path.name[: 3 * _TIMELINE_DIGITS])
-        is_reserved = path.suffix == ".history" and _RESERVED in path.read_text(errors="replace")
+        is_reserved = path.suffix == ".history" and _RESERVED in files.read(path, errors="replace")
         if is_reserved:
             path.unlink()
         elif segment is not None and segment.timeline != timeline:

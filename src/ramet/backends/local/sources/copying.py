@@ -140,7 +140,7 @@ class Import:
         return problems
 
     def _load_list(self, name: str, heard: Callable[[str], None] = lambda _: None, *, owners: bool) -> None:
-        if not (self.directory / name).read_text().strip():
+        if not files.read_existing(self.directory / name).strip():
             return
         options = ["-L", str(self.directory / name), "--exit-on-error", "--verbose", f"--jobs={job_count()}"]
         ended = self._run_restore(options if owners else [*options, "--no-owner", "--no-privileges"], heard)

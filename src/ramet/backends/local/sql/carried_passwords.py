@@ -33,7 +33,7 @@ def are_noted(beside: ServicePaths) -> bool:
 def apply(server: ServicePaths, beside: ServicePaths) -> None:
     """Set the noted verifiers in a running server, for the roles that it has. Nothing noted is no error."""
     try:
-        noted = msgspec.json.decode(_note(beside).read_bytes(), type=dict[str, str | None])
+        noted = msgspec.json.decode(files.read_bytes(_note(beside)), type=dict[str, str | None])
     except GONE:
         return
     with connections.connect(server) as connection, connection.transaction():

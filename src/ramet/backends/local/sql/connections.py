@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from ramet import endpoints
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE, unseen
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import foreign, raw_names, session_settings
@@ -99,7 +100,7 @@ def _major(paths: ServicePaths) -> int:
 
 def _line_of(paths: ServicePaths, file: Path, number: int) -> int:
     try:
-        return int(file.read_text().splitlines()[number])
+        return int(files.read_existing(file).splitlines()[number])
     except (*GONE, IndexError, ValueError) as error:
         raise Unavailable(
             "SERVER_UNREACHABLE", f"The server of service {paths.service_id} is not running", str(error)

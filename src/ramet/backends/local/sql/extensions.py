@@ -129,4 +129,5 @@ def _remember(paths: ServicePaths, made: Sequence[_Updated]) -> None:
 
 
 def _remembered(place: Path) -> list[_Updated]:
-    return msgspec.json.decode(place.read_bytes(), type=list[_Updated]) if place.exists() else []
+    found = files.read(place)
+    return msgspec.json.decode(found, type=list[_Updated]) if found else []

@@ -72,8 +72,7 @@ def names_of(found: Foreign | None) -> Sequence[str]:
 
 def _read(note: Path) -> Foreign | None:
     try:
-        with files.plain(note) as file:
-            return msgspec.convert(json.loads(file.read()), Foreign)
+        return msgspec.convert(json.loads(files.read_bytes(note)), Foreign)
     except GONE:
         return None
 

@@ -141,7 +141,7 @@ class LocalSubscriptions:
         for file in directory.iterdir():
             if file != ended:
                 file.unlink()
-        return Progress(msgspec.json.decode(ended.read_bytes(), type=dict[str, Any]))
+        return Progress(msgspec.json.decode(files.read_bytes(ended), type=dict[str, Any]))
 
     def _finish(self, paths: ServicePaths, promotion_id: str, timeout_seconds: float) -> Progress:
         kept, name = self._kept(paths), own_slot(paths.service_id)
@@ -212,7 +212,7 @@ class LocalSubscriptions:
         with connections.connect(paths, DATABASE) as connection:
             if subscriber.state(connection, publisher.name) is None:
                 if file.exists():
-                    return msgspec.json.decode(file.read_bytes(), type=list[str])
+                    return msgspec.json.decode(files.read_bytes(file), type=list[str])
                 return publisher.not_published() + publisher.hidden_sequences()
             known = subscriber.tables_of(connection, publisher.name)
         missing = publisher.not_published() + publisher.not_received(known) + publisher.hidden_sequences()
@@ -227,7 +227,7 @@ class LocalSubscriptions:
         file = directory_of(paths) / _SEQUENCES
         with connections.connect(paths, DATABASE) as connection:
             if file.exists() and subscriber.state(connection, name) is None:
-                return msgspec.json.decode(file.read_bytes(), type=int)
+                return msgspec.json.decode(files.read_bytes(file), type=int)
             count = subscriber.set_sequences(connection, publisher.sequences())
             files.write(file, msgspec.json.encode(count), durable=True)
             subscriber.drop(connection, name)
@@ -269,7 +269,7 @@ class LocalSubscriptions:
 
     def _kept(self, paths: ServicePaths) -> KeptSource:
         try:
-            return msgspec.json.decode((directory_of(paths) / _SOURCE).read_bytes(), type=KeptSource)
+            return msgspec.json.decode(files.read_bytes(directory_of(paths) / _SOURCE), type=KeptSource)
         except FileNotFoundError as error:
             raise Failed("NOT_FOLLOWING", f"Service {paths.service_id} subscribes to no source") from error
 

@@ -98,8 +98,7 @@ class Cluster:
         return self.directory / "pg_upgrade.log"
 
     def _is_upgraded(self) -> bool:
-        version = self.paths.data / "PG_VERSION"
-        return version.exists() and int(version.read_text()) == self.new.major
+        return files.read(self.paths.data / "PG_VERSION").strip() == str(self.new.major)
 
     def _make_directory(self) -> None:
         account = self.instances.account

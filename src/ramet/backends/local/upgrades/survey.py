@@ -35,8 +35,8 @@ _PARAMETERS = "SELECT cardinality(parameter_types) FROM pg_prepared_statements W
 
 def made(paths: ServicePaths, major: int) -> Survey | None:
     """Return the survey of a version of the data, if it was made."""
-    file = directory_of(paths) / _name(major)
-    return msgspec.json.decode(file.read_bytes(), type=Survey) if file.exists() else None
+    found = files.read(directory_of(paths) / _name(major))
+    return msgspec.json.decode(found, type=Survey) if found else None
 
 
 def make(instances: Instances, server: Server, statements: Sequence[Statement]) -> None:

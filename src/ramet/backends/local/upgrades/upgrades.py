@@ -92,10 +92,10 @@ class LocalUpgrades:
     def _token(self, paths: ServicePaths) -> str:
         """Return the token behind which functions and checks are kept during one upgrade."""
         kept = cluster.directory_of(paths) / _KEPT_BEHIND
-        if not kept.exists():
+        if not files.read(kept):
             self.instances.account.make_directory(kept.parent)
             files.write(kept, new_id().encode(), durable=True)
-        return kept.read_text()
+        return files.read_existing(kept)
 
 
 @contextmanager

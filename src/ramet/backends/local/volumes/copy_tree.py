@@ -19,7 +19,7 @@ Transfer = Callable[[int, int, os.stat_result], None]
 # Says of a file, by its name and status, which name its copy has, and how its content is copied.
 Form = Callable[[str, os.stat_result], tuple[str, Transfer]]
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _READ_DIRECTORY = _READ | os.O_DIRECTORY
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.wal.segment import Segment, record_end, segment_named, shown_lsn
 from ramet.errors import Failed
@@ -87,7 +88,7 @@ def read_max_prepared_transactions(data: Path) -> int:
     It reads the file itself: each start of a server asks for it.
     """
     try:
-        content = (data / "global" / "pg_control").read_bytes()
+        content = files.read_bytes(data / "global" / "pg_control")
     except GONE:
         return 0
     if len(content) < _PREPARED_AT + _PREPARED.size:

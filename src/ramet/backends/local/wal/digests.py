@@ -165,5 +165,5 @@ def _fault_of(path: Path, noted: str | None) -> str | None:
 
 def digest_of(path: Path) -> str:
     """Return the checksum of a file."""
-    with path.open("rb") as file:
+    with files.plain(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()

@@ -3,12 +3,14 @@
 The check reads page headers only; PostgreSQL verifies the checksum of each record.
 """
 
+import os
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import is_of_disk
 from ramet.model.snapshot import lsn_number
 
@@ -137,10 +139,10 @@ def fault_of(path: Path, segment: Segment, system_identifier: int, until_lsn: in
     """
     count = SEGMENT_BYTES // PAGE_BYTES if until_lsn is None else max(1, -(-(until_lsn - segment.start) // PAGE_BYTES))
     try:
-        size = path.stat().st_size
-        if size != SEGMENT_BYTES:
-            return f"has {size} bytes instead of {SEGMENT_BYTES}"
-        with path.open("rb") as file:
+        with files.plain(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != SEGMENT_BYTES:
+                return f"has {size} bytes instead of {SEGMENT_BYTES}"
             pages = file.read(count * PAGE_BYTES)  # not mapped: a thread that waits for a mapping's page stops others
     except OSError as error:
         return unreadable(error)
