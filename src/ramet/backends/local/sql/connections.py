@@ -45,6 +45,7 @@ _PLATFORM_DATABASE = "postgres"  # no tenant owns it, and only a superuser may c
 # For sessions that create or update extensions.
 EXTENSIONS_LOADED: Mapping[str, Any] = {"timescaledb.disable_load": "off"}
 _known = session_settings.Known()
+_not_entered: set[str] = set()  # the services whose tenants' database could not be entered the last time
 
 
 @contextmanager
@@ -76,17 +77,26 @@ def connect_inside(paths: ServicePaths) -> Iterator[Connection]:
     """Connect to the tenants' database, or to the platform's own if that is missing, closed or locked.
 
     The first session in each database after a start is slow, so one session in the tenants' database is preferred.
+    After a failure the locks are looked up before the next attempt, which would wait as long as they are held.
     """
     with ExitStack() as stack:
         connection = None
-        with suppress(Unavailable):
-            connection = stack.enter_context(connect(paths, DATABASE, timeout_seconds=_LOCKED_SECONDS))
+        if paths.service_id not in _not_entered or not _is_locked(paths):
+            _not_entered.add(paths.service_id)
+            with suppress(Unavailable):
+                connection = stack.enter_context(connect(paths, DATABASE, timeout_seconds=_LOCKED_SECONDS))
+                _not_entered.discard(paths.service_id)
         if connection is None:
             # Psycopg keeps a connection attempt that timed out in a reference cycle. Until that is collected, the
             # attempt is a session that prevents the database from being renamed or dropped.
             gc.collect()
             connection = stack.enter_context(connect(paths))
         yield connection
+
+
+def _is_locked(paths: ServicePaths) -> bool:
+    with connect(paths) as connection:
+        return DATABASE in locked_databases(connection)
 
 
 def _port(paths: ServicePaths) -> int:
