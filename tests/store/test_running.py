@@ -69,6 +69,18 @@ def test_a_paused_service_that_is_resumed_counts_with_its_replicas_until_they_ar
         assert running.count_starting(tx) == before
 
 
+def test_a_service_that_is_restarted_because_it_was_down_counts_until_it_serves(store: Store) -> None:
+    with store.write() as tx:
+        shop = a_service(tx, a_project(tx), name="shop", port=20000)
+        services.update_service(tx, shop.id, ready_at=NOW)
+        before = running.count_starting(tx)
+        restart = operations.submit(tx, ProcedureName.RESTART, "boot", shop.id, {})
+        services.update_service(tx, shop.id, operation_id=restart, down_reason="it does not answer")
+        assert running.count_starting(tx) == before + 1
+        services.update_service(tx, shop.id, operation_id=None, down_reason=None)
+        assert running.count_starting(tx) == before
+
+
 def test_a_paused_service_that_is_restored_counts_with_its_replicas_until_they_are_made_again(store: Store) -> None:
     with store.write() as tx:
         shop, busy = (a_service(tx, a_project(tx), name=name, port=port) for name, port in (("a", 20000), ("b", 20001)))

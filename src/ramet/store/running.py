@@ -30,12 +30,15 @@ _OF_SETS = replica_set.join(service, service.c.id == replica_set.c.service_id)
 # These start the server of a paused service, and then its replicas; of a service that runs they restart it.
 _resuming = _under_way(ProcedureName.START, ProcedureName.RESIZE, ProcedureName.SET_SLEEP, ProcedureName.SET_WAL_LEVEL)
 _RESUMED = service.c.paused & service.c.operation_id.in_(_resuming)
+# Nothing runs of a service that is restarted because it was down, as all are after a restart of the host.
+_REVIVED = service.c.operation_id.in_(_under_way(ProcedureName.RESTART))
 # A set with a reason why it is down is mended beside nodes that may run, whose room is in use already.
 _restarting = _under_way(ProcedureName.RESTART_REPLICAS, ProcedureName.REBUILD_REPLICAS)
 _RESTARTED = replica_set.c.operation_id.in_(_restarting) & replica_set.c.down_reason.is_(None)
 
 # Statements that each request for a server sends are built once.
-_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, service.c.ready_at.is_(None) | _RESUMED)
+_new = service.c.ready_at.is_(None) | _RESUMED | _REVIVED
+_services = sa.select(sa.func.count()).select_from(service).where(_LIVE, _new)
 # A copy has no row of its own. A drill waits until there is room for one.
 _copies = sa.select(sa.func.count()).select_from(_restored.subquery())
 _starting = sa.select(_services.scalar_subquery(), _copies.scalar_subquery())
