@@ -52,7 +52,7 @@ def test_a_service_shows_until_when_its_next_snapshot_is_postponed(visitor: Visi
     assert "The last snapshot took long" not in visitor.see(page)
     with visitor.world.runtime.store.write() as tx:
         tx.execute(operation.update().where(operation.c.id == taken.id).values(state={"seconds": 30.0}))
-    assert "The last snapshot took long, so the next one is taken" in visitor.see(page)
+    assert "The last snapshot took long or failed, so the next one is taken" in visitor.see(page)
 
 
 def test_a_failed_fork_shows_its_reason_and_the_next_step(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

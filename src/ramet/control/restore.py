@@ -24,7 +24,7 @@ from ramet.model.restore_window import (
 from ramet.model.service import Service, shown_status
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest, rollable
 from ramet.model.status import READY_OR_PAUSED
-from ramet.procedures.postponed import next_snapshot_at
+from ramet.procedures.postponed import postponed_until
 from ramet.procedures.servers import server_of, submit_snapshot
 from ramet.procedures.spec import submit
 from ramet.procedures.state import OneSnapshotState, SnapshotState
@@ -46,10 +46,10 @@ def get_restore_window(plane: Plane, project_id: str, service_id: str) -> Restor
         service = find_service(plane, tx, project_id, service_id)
         known = snapshots.list_snapshots(tx, service.id)
         last = newest(known)
-        next_at = None if last is None else next_snapshot_at(tx, last)
+        next_at = postponed_until(tx, service.id, last, plane.clock())
     gaps, now = gaps_of(plane, service.id, known), plane.clock()
     window = restore_window(known, gaps, settings_in_force(plane, service, last), now, archive_of(plane, service))
-    return replace(window, next_snapshot_at=next_at) if next_at is not None and now < next_at else window
+    return replace(window, next_snapshot_at=next_at)
 
 
 def settings_in_force(plane: Plane, service: Service, last: Snapshot | None) -> RestoreSettings:

@@ -68,7 +68,7 @@ class RestoreWindow:
     """A service can be restored to times from `earliest` to `latest`, except those in gaps; None: to none yet.
 
     `archive` is the part of it that the off-host archive holds. Before `next_snapshot_at` no snapshot is taken on
-    schedule, because the last one took long; None: one is taken as soon as the settings say so.
+    schedule, because the last one took long or failed; None: one is taken as soon as the settings say so.
     A time that occurs twice, because the clock of the server was set back, means its last occurrence.
     """
 

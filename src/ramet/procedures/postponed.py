@@ -34,6 +34,14 @@ def time_until_retry(tx: sa.Connection, service_id: str, last: Snapshot | None, 
     return time_left(failed.finished_at, rest, now)
 
 
+def postponed_until(tx: sa.Connection, service_id: str, last: Snapshot | None, now: datetime) -> datetime | None:
+    """Return until when no snapshot follows `last` on schedule, for either reason; None where it is not postponed."""
+    rested = None if last is None else next_snapshot_at(tx, last)
+    retried = now + time_until_retry(tx, service_id, last, now)
+    until = max(retried, rested or retried)
+    return until if until > now else None
+
+
 def time_until_preparation(tx: sa.Connection, service_id: str, snapshot_id: str, now: datetime) -> timedelta:
     """Return how long a snapshot is not prepared yet.
 

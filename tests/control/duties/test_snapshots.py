@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
+import sqlalchemy as sa
 
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.plane import Plane, utc_now
@@ -144,6 +145,21 @@ def test_a_snapshot_on_schedule_that_does_not_fit_is_tried_again_after_ten_minut
             duty.take_due()
             world.worker.run_until_idle()
         assert attempts(world, service) - before == wanted
+
+
+def test_the_window_says_until_when_the_next_snapshot_is_postponed_by_a_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.create()
+    world.backend.commit(service.id, "row")
+    let_snapshots_fail(world, monkeypatch)
+    ScheduledSnapshots(replace(world.plane, restore=EAGER)).take_due()
+    world.worker.run_until_idle()
+    with world.store.read() as tx:
+        failed_at = tx.execute(sa.select(sa.func.max(operation.c.finished_at))).scalar_one()
+    for minutes, wanted in ((0, failed_at + timedelta(minutes=10)), (11, None)):
+        window = get_restore_window(minutes_ahead(world, minutes), world.project.id, service.id)
+        assert window.next_snapshot_at == wanted
 
 
 def test_a_failure_from_before_the_clock_was_set_back_counts_no_more_and_hides_no_newer_one(

@@ -60,7 +60,8 @@ class RestoreWindow(Struct, frozen=True):
 
     What only the off-host archive has takes longer: its data is downloaded.
     Where the clock went back, a time occurred twice; it means the last occurrence.
-    Before next_snapshot_at no snapshot is taken on schedule, because the last one took long; else it is absent.
+    Before next_snapshot_at no snapshot is taken on schedule, because the last one took long or failed. Else it is
+    absent.
     """
 
     earliest: OptionalTimestamp

@@ -105,7 +105,7 @@ def _window_pairs(window: RestoreWindow) -> list[tuple[str, str | Text]]:
         ("taken every", f"{window.snapshot_interval_seconds} s or {window.snapshot_wal_bytes // _MIB} MiB of WAL"),
     ]
     if window.next_snapshot_at is not UNSET:
-        meaning = f"{rfc3339(window.next_snapshot_at)} at the earliest: the last one took long"
+        meaning = f"{rfc3339(window.next_snapshot_at)} at the earliest: the last one took long or failed"
         pairs.append(("next one", Text(meaning, style="yellow")))
     for gap in window.gaps:
         until = "now" if gap.ends_at is None else rfc3339(gap.ends_at)
