@@ -246,6 +246,33 @@ def test_a_prepared_transaction_that_makes_something_for_a_login_does_not_keep_i
         admin.execute("ROLLBACK PREPARED 'kept'")
 
 
+def test_what_a_login_has_prepared_ends_with_it_and_what_others_have_is_waited_for_outside(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password, entered = place.make("ramet_login_first"), list[str]()
+    with place.open("ramet_login_first", password) as session:
+        session.execute("SET ROLE NONE")
+        session.execute("CREATE SCHEMA own CREATE TABLE own.goods (id int)")
+        session.execute("GRANT USAGE ON SCHEMA own TO tsdbadmin")
+        session.execute("GRANT INSERT ON own.goods TO tsdbadmin")
+        for statement in ("BEGIN", "INSERT INTO own.goods VALUES (1)", "PREPARE TRANSACTION 'own'"):
+            session.execute(statement.encode())
+    with place.open("tsdbadmin", place.password) as admin:
+        for statement in ("BEGIN", "INSERT INTO own.goods VALUES (2)", "PREPARE TRANSACTION 'others'"):
+            admin.execute(statement.encode())
+        with monkeypatch.context() as patched:
+            for _ in range(2):
+                with pytest.raises(Unavailable, match="A prepared transaction locks a table of the role"):
+                    place.logins.drop(place.server, ["ramet_login_first"])
+                patched.setattr(closed_databases, "entered", lambda _, database: entered.append(database.name))
+        assert entered == []
+        assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("others",)]
+        admin.execute("COMMIT PREPARED 'others'")
+        place.logins.drop(place.server, ["ramet_login_first"])
+        assert _owners(place, "goods") == [("goods", "tsdbadmin")]
+        admin.execute("DROP SCHEMA own CASCADE")
+
+
 def test_a_database_that_is_locked_is_not_entered_and_keeps_no_other_login(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

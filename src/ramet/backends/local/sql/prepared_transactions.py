@@ -35,13 +35,23 @@ WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransa
     AND l.relation = 'pg_authid'::regclass AND l.mode = 'RowExclusiveLock')
 AND NOT EXISTS (SELECT FROM locks l WHERE l.transactionid = a.xmax AND l.pid IS NOT NULL)
 """
-# What makes an object of a role, or grants something to it, locks the role.
-_LOCKING_ROLE = """
+_OWNED = """
+SELECT FROM pg_shdepend s WHERE s.dbid = l.database AND s.classid = 'pg_class'::regclass AND s.objid = l.relation
+AND s.refclassid = 'pg_authid'::regclass AND s.refobjid = %(role)s AND s.deptype = 'o'
+"""
+# What makes an object of a role, or grants something to it, locks the role. What a role has prepared nobody else but a
+# superuser can end.
+_LOCKING_ROLE = f"""
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
 WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
-    AND l.locktype = 'object' AND l.classid = 'pg_authid'::regclass AND l.objid = %s)
-"""
+    AND (l.locktype = 'object' AND l.classid = 'pg_authid'::regclass AND l.objid = %(role)s
+        OR p.ownerid = %(role)s AND EXISTS ({_OWNED})))
+"""  # noqa: S608 - all of it is ours
+# The locks of a prepared transaction have no process.
+_LOCKING_OWNED = f"""
+SELECT EXISTS (SELECT FROM pg_lock_status() l WHERE l.granted AND l.pid IS NULL AND EXISTS ({_OWNED}))
+"""  # noqa: S608 - all of it is ours
 _LOCKING_EXTENSIONS = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
 SELECT p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
@@ -82,9 +92,16 @@ def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
 
 
 def locking_role(connection: Connection, role_oid: int) -> list[Prepared]:
-    """Return the prepared transactions because of which a role cannot be dropped."""
-    found = connection.execute(_LOCKING_ROLE, (role_oid,)).fetchall()
+    """Return the prepared transactions because of which a role cannot be dropped, but for those of other roles that
+    lock a table of this one.
+    """
+    found = connection.execute(_LOCKING_ROLE, {"role": role_oid}).fetchall()
     return [Prepared(oid, name, changes_shared=False) for oid, name in found]
+
+
+def lock_owned(connection: Connection, role_oid: int) -> bool:
+    """Tell whether prepared transactions, of whomever, lock a table that a role owns."""
+    return connection.execute(_LOCKING_OWNED, {"role": role_oid}).fetchone() == (True,)
 
 
 def locking_extensions(connection: Connection) -> list[str]:
