@@ -3,14 +3,14 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from harness.instance import Instance, connect, open_instance
@@ -41,26 +41,32 @@ class Lost:
 
     def create(self, name: str) -> None:
         key = {"Idempotency-Key": f"key-of-{name}"}
-        made = self.request("POST", "/services", {"name": name, "environment_tag": "PROD"}, key)
+        made = request(self.instance, "POST", "/services", {"name": name, "environment_tag": "PROD"}, key)
         self.ids[name], self.passwords[name] = made["service_id"], made["initial_password"]
         ready(self.instance, self.ids[name])
-
-    def request(self, method: str, path: str, body: object, headers: dict[str, str]) -> Any:
-        return request(self.instance, self.instance.credentials, method, path, body, headers)
 
     def port(self, name: str) -> int:
         return int(self.instance.ask("GET", f"/services/{self.ids[name]}")["endpoint"]["port"])
 
+    def connect(self, port: int | None = None, **parameters: str) -> "psycopg.Connection[tuple[Any, ...]]":
+        """Open a session in the shop, of the lost machine or at another port, with the password from before."""
+        return connect(self.port("shop") if port is None else port, self.passwords["shop"], **parameters)
 
-def request(
-    instance: Instance, key: dict[str, str], method: str, path: str, body: object = None, headers: Any = None
-) -> Any:
-    """Send a request with an API key of the lost machine."""
-    url = f"{instance.credentials['base_url']}/projects/{key['project_id']}{path}"
-    auth = (key["public_key"], key["secret_key"])
+    def await_archived(self, bucket: Bucket, name: str = "shop", *, paused: bool = False) -> None:
+        """Wait until the archive has all of a service, and the catalogue its state."""
+        self.instance.await_archived(self.ids[name])
+        eventually(
+            lambda: (name, paused) in [(each.name, each.paused) for each in entries(bucket)], "the catalogue", 0.2
+        )
+
+
+def request(instance: Instance, method: str, path: str, body: object, headers: dict[str, str]) -> Any:
+    """Send a request with headers."""
+    key = instance.credentials
+    url, auth = f"{key['base_url']}/projects/{key['project_id']}{path}", (key["public_key"], key["secret_key"])
     answer = httpx.request(method, url, json=body, headers=headers, auth=auth, timeout=250, trust_env=False)
     assert answer.status_code < 300, answer.text
-    return answer.json() if answer.content else None
+    return answer.json()
 
 
 @pytest.fixture
@@ -90,10 +96,12 @@ def recovered(answer: "subprocess.CompletedProcess[str]") -> dict[str, dict[str,
     return {one["name"]: one for one in json.loads(answer.stdout)["services"]}
 
 
-def up_again(instance: Instance, bucket: Bucket) -> None:
+def up_again(instance: Instance, bucket: Bucket, key: dict[str, str]) -> None:
+    """Run a recovered machine, and send its requests with an API key of the lost one."""
     instance.environment["RAMET_ARCHIVE_URL"] = bucket.url
     instance.port = free_port()  # the one from before the recovery may be taken by now
     instance.up()
+    instance.credentials_file.write_text(json.dumps(key | {"base_url": instance.credentials["base_url"]}))
 
 
 def saved_key(instance: Instance, directory: Path) -> Path:
@@ -111,27 +119,16 @@ def test_everything_comes_back_on_another_machine(
     lost = Lost(first)
     for name in ("shop", "paused"):
         lost.create(name)
-    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
-        connection.execute("CREATE TABLE entry (number int PRIMARY KEY)")
-        connection.execute("INSERT INTO entry SELECT generate_series(1, 1000)")
-        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
-        connection.execute("GRANT SELECT ON entry TO reader")
-    inserted = datetime.now(UTC)
+    shop = f"/services/{lost.ids['shop']}"
+    inserted = fill(lost)
     restore_after_a_mistake(first, lost)
-    first.ask("PUT", f"/services/{lost.ids['shop']}/restoreSettings", {"window_days": 3})
-    first.ask("POST", f"/services/{lost.ids['shop']}/enablePooler")
-    reports = {"name": "reports", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}
-    first.ask("POST", f"/services/{lost.ids['shop']}/replicaSets", reports)
-    endpoints = further_endpoints(first.ask, lost.ids["shop"])
+    endpoints = extend(first, shop)
+    pause(first, lost.ids["paused"])
     for name in lost.ids:
-        first.await_archived(lost.ids[name])
-    first.ask("POST", f"/services/{lost.ids['paused']}/stop")
-    eventually(lambda: first.ask("GET", f"/services/{lost.ids['paused']}")["status"] == "PAUSED", "PAUSED", 0.1)
-    first.await_archived(lost.ids["paused"])
+        lost.await_archived(bucket, name, paused=name == "paused")
     key, credentials = saved_key(first, tmp_path), first.credentials
     before = {name: first.ask("GET", f"/services/{service_id}") for name, service_id in lost.ids.items()}
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
-    eventually(lambda: catalogue_says(bucket, "paused", paused=True), "the catalogue", 0.2)
     lose(first)
     lost_at = datetime.now(UTC)
 
@@ -140,39 +137,76 @@ def test_everything_comes_back_on_another_machine(
     assert {name: one["status"] for name, one in ended.items()} == {"shop": "READY", "paused": "PAUSED"}
     assert "Download from the archive" in answer.stderr
     assert all(one["downloaded_bytes"] > 1_000_000 for one in ended.values())
-    up_again(second, bucket)
+    up_again(second, bucket, credentials)
     for name, was in before.items():
-        found = request(second, credentials, "GET", f"/services/{was['service_id']}")
+        found = second.ask("GET", f"/services/{was['service_id']}")
         same = ("service_id", "name", "endpoint", "created", "environment_tag", "status", "resources")
         assert {field: found.get(field) for field in same} == {field: was.get(field) for field in same}, name
-    restore = request(second, credentials, "GET", f"/services/{lost.ids['shop']}/restoreWindow")
-    assert restore["window_days"] == 3
+    assert second.ask("GET", f"{shop}/restoreWindow")["window_days"] == 3
     (stored,) = second.rows("SELECT archive_gaps FROM service WHERE id = ?", lost.ids["shop"])
     (gap,) = json.loads(stored[0])
     assert inserted < datetime.fromisoformat(gap["begins_at"]) < lost_at < datetime.fromisoformat(gap["ends_at"])
     assert (second.data / "secrets" / "ca.crt").read_bytes() == authority
+    assert further_endpoints(second, shop) == endpoints
+    assert_clients_find_their_rows(second, lost, before["shop"]["endpoint"]["port"], endpoints)
+    assert_goes_on(second, lost, before["shop"]["endpoint"]["port"])
 
-    port = int(before["shop"]["endpoint"]["port"])
-    verifying = {"sslmode": "verify-ca", "sslrootcert": str(second.data / "secrets" / "ca.crt")}
-    with connect(port, lost.passwords["shop"], **verifying) as connection:
+
+def fill(lost: Lost) -> datetime:
+    """Give the shop rows and a role of its own; return a time after that."""
+    with lost.connect() as connection:
+        connection.execute("CREATE TABLE entry (number int PRIMARY KEY)")
+        connection.execute("INSERT INTO entry SELECT generate_series(1, 1000)")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'a password of a tenant'")
+        connection.execute("GRANT SELECT ON entry TO reader")
+    return datetime.now(UTC)
+
+
+def extend(instance: Instance, service: str) -> tuple[int, int]:
+    """Give a service a shorter window, a pooler and read replicas; return the ports of these."""
+    instance.ask("PUT", f"{service}/restoreSettings", {"window_days": 3})
+    instance.ask("POST", f"{service}/enablePooler")
+    reports = {"name": "reports", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}
+    instance.ask("POST", f"{service}/replicaSets", reports)
+    return further_endpoints(instance, service)
+
+
+def pause(instance: Instance, service_id: str) -> None:
+    """Stop a service that has been archived."""
+    instance.await_archived(service_id)
+    instance.ask("POST", f"/services/{service_id}/stop")
+    eventually(lambda: instance.ask("GET", f"/services/{service_id}")["status"] == "PAUSED", "PAUSED", 0.1)
+
+
+def assert_clients_find_their_rows(instance: Instance, lost: Lost, port: int, endpoints: tuple[int, int]) -> None:
+    """Connect as the clients of the shop did: at its endpoints, with its passwords and its certificate authority."""
+    verifying = {"sslmode": "verify-ca", "sslrootcert": str(instance.data / "secrets" / "ca.crt")}
+    with lost.connect(port, **verifying) as connection:
         assert connection.execute("SELECT count(*), sum(number) FROM entry").fetchone() == (1000, 500_500)
     with connect(port, "a password of a tenant", user="reader") as connection:
         assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
-    assert further_endpoints(partial(request, second, credentials), lost.ids["shop"]) == endpoints
     for endpoint in endpoints:
-        with connect(endpoint, lost.passwords["shop"]) as connection:
+        with lost.connect(endpoint) as connection:
             assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
-    body = {"name": "shop", "environment_tag": "PROD"}
-    again = request(second, credentials, "POST", "/services", body, {"Idempotency-Key": "key-of-shop"})
-    assert (again["service_id"], again["initial_password"]) == (lost.ids["shop"], lost.passwords["shop"])
 
-    with connect(port, lost.passwords["shop"]) as connection:
+
+def assert_goes_on(instance: Instance, lost: Lost, port: int) -> None:
+    """Repeat the request that made the shop, and write to it: the archive continues."""
+    body = {"name": "shop", "environment_tag": "PROD"}
+    again = request(instance, "POST", "/services", body, {"Idempotency-Key": "key-of-shop"})
+    assert (again["service_id"], again["initial_password"]) == (lost.ids["shop"], lost.passwords["shop"])
+    with lost.connect(port) as connection:
         connection.execute("INSERT INTO entry VALUES (1001)")
-    second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
-    second.await_archived(lost.ids["shop"])
-    assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
-    second.await_idle()
-    assert second.leftovers() == []
+    instance.await_archived(lost.ids["shop"])
+    assert problem_of(instance, lost) is None
+    instance.await_idle()
+    assert instance.leftovers() == []
+
+
+def problem_of(instance: Instance, lost: Lost) -> str | None:
+    """Return what is wrong with the archive of the shop."""
+    found: str | None = instance.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"]
+    return found
 
 
 def restore_after_a_mistake(instance: Instance, lost: Lost) -> None:
@@ -180,7 +214,7 @@ def restore_after_a_mistake(instance: Instance, lost: Lost) -> None:
     shop = lost.ids["shop"]
     instance.await_archived(shop)
     good = datetime.now(UTC)
-    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+    with lost.connect() as connection:
         connection.execute("DELETE FROM entry")
     with instance.client() as client:
         begun = client.restore_service(shop, target_time=good.isoformat(), keep_previous=False, confirm="shop")
@@ -188,20 +222,16 @@ def restore_after_a_mistake(instance: Instance, lost: Lost) -> None:
         client.wait_ready(shop)
 
 
-def further_endpoints(ask: Callable[[str, str], Any], service_id: str) -> tuple[int, int]:
+def further_endpoints(instance: Instance, service: str) -> tuple[int, int]:
     """Wait until the pooler and the read replica set of a service are there; return their ports."""
 
     def are_there() -> bool:
-        found, sets = ask("GET", f"/services/{service_id}"), ask("GET", f"/services/{service_id}/replicaSets")
+        found, sets = instance.ask("GET", service), instance.ask("GET", f"{service}/replicaSets")
         return "connection_pooler" in found and [each["status"] for each in sets] == ["active"]
 
     eventually(are_there, "the pooler and the read replicas", 0.2)
-    found, sets = ask("GET", f"/services/{service_id}"), ask("GET", f"/services/{service_id}/replicaSets")
+    found, sets = instance.ask("GET", service), instance.ask("GET", f"{service}/replicaSets")
     return found["connection_pooler"]["endpoint"]["port"], sets[0]["endpoint"]["port"]
-
-
-def catalogue_says(bucket: Bucket, name: str, *, paused: bool) -> bool:
-    return (name, paused) in [(each.name, each.paused) for each in entries(bucket)]
 
 
 def killed_in_the_middle(instance: Instance, bucket: Bucket, key: Path) -> str:
@@ -229,33 +259,18 @@ def killed_in_the_middle(instance: Instance, bucket: Bucket, key: Path) -> str:
 def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
     machines: tuple[Instance, Instance], bucket: Bucket, tmp_path: Path
 ) -> None:
+    """What is refused before anything is made is in test_refusals.py."""
     first, second = machines
     first.up()
     lost = Lost(first)
     lost.create("shop")
-    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+    with lost.connect() as connection:
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
-    first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
+    lost.await_archived(bucket)
     key, port, credentials = saved_key(first, tmp_path), lost.port("shop"), first.credentials
-    wrong = tmp_path / "wrong.key"
-    wrong.write_text("A" * 43)
-
-    def refused(*options: str) -> str:
-        answer = recover(second, bucket, *options)
-        assert answer.returncode in (3, 6), answer.stderr
-        assert not (second.data / "ramet.db").exists() or "PORT" in "".join(options)
-        return answer.stderr
-
-    assert "no service with the id or the name 'other'" in refused("other")
-    assert "which 'ramet archive key' printed on the lost host" in refused("--all")
-    assert "is not the one that the archive was encrypted with" in refused("--all", "--archive-key-file", str(wrong))
-    not_agreed = refused("--all", "--archive-key-file", str(key))
-    assert "belongs to installation" in not_agreed
-    assert "then give --take-over" in not_agreed
     taken = recover(second, bucket, "--all", "--archive-key-file", str(key), "--take-over")
     assert (taken.returncode, f"{port} (shop)" in taken.stderr) == (3, True)  # the lost machine still runs
-    assert first.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
+    assert problem_of(first, lost) is None
 
     assert first.down() == 0
     assert killed_in_the_middle(second, bucket, key) in ("capture", "recover", "boot")
@@ -263,36 +278,40 @@ def test_a_recovery_is_refused_continued_and_then_refuses_the_lost_machine(
     assert [(one["service_id"], one["status"], one["port"]) for one in ended.values()] == [
         (lost.ids["shop"], "READY", port)
     ]
+    assert rows(lost, port) == [(1,)]
+    assert recovered(recover(second, bucket, "shop"))["shop"]["status"] == "READY"
     assert len(second.steps("procedure = 'recover'")) == 1
-    with connect(port, lost.passwords["shop"]) as connection:
-        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
-    again = recovered(recover(second, bucket, "shop"))
-    assert again["shop"]["status"] == "READY"
-    assert len(second.steps("procedure = 'recover'")) == 1
-
     assert second.run("down", "--data", str(second.data)).returncode == 0
+
     first.up()
+    assert_writes_nothing(first, lost, bucket)
+    assert first.down() == 0
+    up_again(second, bucket, credentials)
+    assert rows(lost, port) == [(1,)]
+    second.await_archived(lost.ids["shop"])
+    assert problem_of(second, lost) is None
+
+
+def rows(lost: Lost, port: int) -> list[tuple[int]]:
+    """Return the rows of the shop at a port."""
+    with lost.connect(port) as connection:
+        return connection.execute("SELECT number FROM entry").fetchall()
+
+
+def assert_writes_nothing(instance: Instance, lost: Lost, bucket: Bucket) -> None:
+    """See that a machine that was replaced leaves the archive alone, and says what to do."""
 
     def says_what_to_do() -> bool:
-        problem = first.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"]
-        return problem is not None and "If this machine was replaced, stop its services" in problem
+        return "If this machine was replaced, stop its services" in str(problem_of(instance, lost))
 
     eventually(says_what_to_do, "the refusal", 0.2)
     before = objects(bucket)
-    with connect(port, lost.passwords["shop"]) as connection:
+    with lost.connect() as connection:
         connection.execute("INSERT INTO entry VALUES (2)")
-    switch_segment(first.backend.instances.paths(lost.ids["shop"]))
+    switch_segment(instance.backend.instances.paths(lost.ids["shop"]))
     for _ in range(2):
-        await_duties(first, "archive", "catalogue")
+        await_duties(instance, "archive", "catalogue")
     assert objects(bucket) == before
-    assert first.down() == 0
-
-    up_again(second, bucket)
-    second.credentials_file.write_text(json.dumps(credentials | {"base_url": second.credentials["base_url"]}))
-    with connect(port, lost.passwords["shop"]) as connection:
-        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
-    second.await_archived(lost.ids["shop"])
-    assert second.ask("GET", f"/services/{lost.ids['shop']}/archive")["problem"] is None
 
 
 def objects(bucket: Bucket) -> set[tuple[object, ...]]:
@@ -323,8 +342,7 @@ def test_a_service_whose_version_is_missing_comes_back_when_it_is_installed(
     first.up()
     lost = Lost(first)
     lost.create("shop")
-    first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
+    lost.await_archived(bucket)
     key = saved_key(first, tmp_path)
     lose(first)
 
@@ -353,12 +371,11 @@ def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
     lost = Lost(first)
     lost.create("shop")
     first.await_archived(lost.ids["shop"])
-    with connect(lost.port("shop"), lost.passwords["shop"]) as connection:
+    with lost.connect() as connection:
         connection.execute("CREATE TABLE entry AS SELECT 1 AS number")
         ((target,),) = connection.execute("SELECT clock_timestamp()").fetchall()
         connection.execute("INSERT INTO entry VALUES (2)")
-    first.await_archived(lost.ids["shop"])
-    eventually(lambda: catalogue_says(bucket, "shop", paused=False), "the catalogue", 0.2)
+    lost.await_archived(bucket)
     credentials, port = first.credentials, lost.port("shop")
     authority = (first.data / "secrets" / "ca.crt").read_bytes()
 
@@ -370,7 +387,6 @@ def test_without_the_key_a_service_comes_back_as_of_a_time_with_its_password(
     assert f"port {port} is in use here" in answer.stderr
     assert "this host has a new certificate authority" in answer.stderr
     assert (second.data / "secrets" / "ca.crt").read_bytes() != authority
-    with connect(ended["shop"]["port"], lost.passwords["shop"]) as connection:
-        assert connection.execute("SELECT number FROM entry").fetchall() == [(1,)]
-    up_again(second, bucket)
-    assert request(second, credentials, "GET", f"/services/{lost.ids['shop']}")["name"] == "shop"
+    assert rows(lost, ended["shop"]["port"]) == [(1,)]
+    up_again(second, bucket, credentials)
+    assert second.ask("GET", f"/services/{lost.ids['shop']}")["name"] == "shop"
