@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ramet.api.routes import poolers
 from ramet.backends.interface.values import Server
 from ramet.control.duties.drills import submit_due_drill
 from ramet.control.services import get_service
@@ -46,6 +47,12 @@ _VERBS: tuple[tuple[str, object, str | None, str | None], ...] = (
     ("rewind", {"name": "first", "confirm": "shop"}, _FOLLOWS, _FOLLOWS),
     ("promote", {}, None, None),
 )
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer before a pooler is there: nothing makes one before the test works."""
+    monkeypatch.setattr(poolers, "WAIT_SECONDS", 0.0)
 
 
 @pytest.fixture(params=["PHYSICAL", "LOGICAL"])

@@ -90,11 +90,12 @@ def test_what_waits_for_replicas_that_storage_holds_up_ends_when_these_are_delet
     else:
         restored(world, parent, RestoreRequest(target_time=now(world)))
     change(world.plane, world.project.id, parent.id)
-    world.worker.run_until_idle()
     if change is stop_service:
+        world.worker.run_until_idle(limit_seconds=1.0)  # it would wait on
         assert status_of(seen(world, parent.id)) is Status.PAUSING
         delete_set(world.plane, world.project.id, parent.id, made.id)
-        world.worker.run_until_idle()
+    world.worker.run_until_idle()
+    if change is stop_service:
         assert sets_of(world, parent) == []
     with world.store.read() as tx:
         after = services.get_service(tx, parent.id)

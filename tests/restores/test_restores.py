@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.control import replica_sets
 from ramet.control.duties.health import Health
 from ramet.control.poolers import enable_pooler
@@ -305,8 +306,13 @@ def test_replicas_show_the_restored_rows_also_when_the_service_could_not_be_open
     world.backend.commit(shop.id, "later")
     verbs.restore_service(world.plane, world.project.id, shop.id, RestoreRequest(target_time=before))
     procedures = laws.rewritten(world.procedures, "restore", lambda one: laws.failing(one, "open", after=False))
-    Worker(world.store, procedures).run_until_idle()
-    assert seen(world, shop.id).down_reason is not None
+    failing = Worker(world.store, procedures)
+
+    def is_down() -> bool:
+        failing.run_until_idle(limit_seconds=0.2)  # the replicas wait on for the service
+        return seen(world, shop.id).down_reason is not None
+
+    eventually(is_down, "the service that could not be opened")
     world.health.inspect()
     world.worker.run_until_idle()
     assert world.backend.volume(shop.id).is_open
