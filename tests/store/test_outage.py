@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from harness.waiting import eventually
 from ramet.endpoints import BASE_PATH
 from ramet.errors import Unavailable
+from ramet.store import silence
 from ramet.store.database import Store
 from tests.api.world import JsonObject, World, open_world
 from tests.servers import postgresql
@@ -143,8 +144,10 @@ def test_a_frozen_store_keeps_no_request_waiting_and_work_continues_when_it_answ
             assert [one["name"] for one in world.listed()] == ["shop"]
 
 
-def test_a_transaction_that_is_under_way_when_the_store_freezes_ends(tmp_path: Path) -> None:
+def test_a_transaction_that_is_under_way_when_the_store_freezes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with postgresql() as url, closing(Store.open(url)) as store:
+        monkeypatch.setattr(silence, "STATEMENT_SECONDS", 2.0)
+        monkeypatch.setattr(silence.BoundedConnection, "patience_seconds", 2.0)
 
         def write() -> None:
             with store.write() as tx, frozen(url):
