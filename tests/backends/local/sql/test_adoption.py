@@ -10,7 +10,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import adoption, connections, foreign, read_only_access
+from ramet.backends.local.sql import adoption, connections, foreign, operator_roles, read_only_access
 from ramet.errors import Failed
 from tests.backends.local.hosts import boot, new_server, restart
 from tests.sources import MAJORS
@@ -273,8 +273,9 @@ def test_prepared_transactions_stay_unless_they_prevent_it_or_nobody_could_end_t
     ],
 )
 def test_all_prepared_transactions_end_where_one_locks_what_is_changed(
-    instances: Instances, copy: Server, statement: str
+    instances: Instances, copy: Server, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(operator_roles, "_LOCK_TIMEOUT", "1s")
     paths = instances.paths(copy.service_id)
     run(paths, "shop", "GRANT SET ON PARAMETER log_statement TO x")
     run(paths, "shop", "GRANT INSERT ON trapped TO x")

@@ -15,6 +15,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.mover import OPERATOR_ROLE
 
+_LOCK_TIMEOUT = "10s"
 _FORMER_ROLE = "pg_ramet_former"
 # The last two are by what such a copy is recognized.
 _ROLES = ("streaming_replica", "cnpg_metrics_exporter", "cnpg_pooler_pgbouncer", OPERATOR_ROLE, _FORMER_ROLE)
@@ -65,4 +66,4 @@ def _give_away(connection: Connection, roles: Sequence[str]) -> None:
 
 def connect(paths: ServicePaths, database: str = "postgres") -> AbstractContextManager[Connection]:
     """Open a connection for statements that take long, and wait for locks."""
-    return connections.connect(paths, database, statement_timeout="0", lock_timeout="10s")
+    return connections.connect(paths, database, statement_timeout="0", lock_timeout=_LOCK_TIMEOUT)
