@@ -34,7 +34,7 @@ def test_rule_21_psql_connects_with_the_uri_that_clients_make(ramet: Ramet, shop
 
 
 def test_rule_21_there_is_no_way_in_without_tls(ramet: Ramet, shop: Service) -> None:
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="no encryption"):
         ramet.connect(shop, sslmode="disable")
 
 
@@ -53,7 +53,7 @@ def test_rule_21_an_updated_password_holds_at_once(ramet: Ramet, shop: Service, 
     ramet.post(shop, "updatePassword", {"password": password}, 204, None)
     ramet.passwords[key] = password
     assert ramet.rows(shop, "SELECT 1") == [(1,)]
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         ramet.connect(shop, password=old)
 
 

@@ -152,7 +152,7 @@ def test_rules_21_and_23_poolers_take_tls_and_the_right_password_only(
 
 
 def test_rule_21_endpoints_of_sets_refuse_plain_text(ramet: Ramet, service: Service, reports: ReplicaSet) -> None:
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="no encryption"):
         connect(ramet, service, reports.endpoint.port, sslmode="disable")
 
 
@@ -209,7 +209,7 @@ def test_rule_1_a_service_and_a_set_have_poolers(ramet: Ramet, service: Service,
     ramet.call("POST", sets_path(ramet, service, reports.id, "disablePooler"), 200, Message)
     ramet.post(service, "disablePooler", status=200, shape=Message)
     assert ramet.get(service).connection_pooler is None
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="Connection refused"):
         connect(ramet, service, pooler.endpoint.port)
 
 

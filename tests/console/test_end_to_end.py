@@ -100,7 +100,7 @@ def test_create_load_fork_at_a_point_in_time_and_delete_in_a_browser(signed_in: 
     page.get_by_label("Type shop-fork to confirm").fill("shop-fork")
     page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator("#listing .name", has_text="shop")).to_have_text(["shop"])
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="Connection refused"):
         psycopg.connect(fork, connect_timeout=5)
     assert complaints == []
 

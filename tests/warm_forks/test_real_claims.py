@@ -78,7 +78,7 @@ def _is_exact_and_of_its_own(client: Client, shop: Service, password: str) -> da
         with connect(fork.endpoint.port, own) as session:
             assert session.execute("SELECT count(*) FROM notes").fetchone() == (rows,)
         for user, secret in (("tsdbadmin", password), ("app", "of the app")):
-            with pytest.raises(psycopg.OperationalError):
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
                 connect(fork.endpoint.port, secret, user=user)
         client.delete_service(fork.service_id)
     return committed_at

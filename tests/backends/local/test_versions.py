@@ -48,7 +48,7 @@ def test_a_service_lives_through_its_changes(instances: Instances, major: int) -
     changed = replace(server, verifier=scram_verifier(second))
     assert instances.secure(changed, is_new=False, neutralize=True)["roles_rotated"] == 1
     instances.open(changed)
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(changed, first, sslmode=tls)
     with connect(changed, second, sslmode=tls) as client:
         assert client.execute("SELECT n FROM kept").fetchone() == (7,)

@@ -48,7 +48,7 @@ def test_databases_keep_running_after_up_and_stop_with_down(host: Instance) -> N
         assert f"pid {host.process.pid}" in refused.stderr
 
     assert host.down() == 0
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="Connection refused"):
         _select_one(uri)
 
     host.up()

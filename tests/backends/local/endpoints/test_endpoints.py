@@ -121,7 +121,7 @@ def test_who_waits_in_vain_is_told_why(backend: LocalBackend, server: Server, ss
 def test_the_process_of_the_endpoints_may_be_killed(backend: LocalBackend, server: Server) -> None:
     eventually(lambda: backend.endpoints.fall_asleep(server))
     backend.endpoints.control.end()
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="Connection refused"):
         ask(server)
     for _ in range(2):
         backend.endpoints.keep([], [server])

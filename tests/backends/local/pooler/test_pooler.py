@@ -138,7 +138,7 @@ def test_a_changed_password_takes_effect_in_the_pooler_at_once(pooled: Pooled) -
         admin.execute("ALTER ROLE clerk PASSWORD 'second'")
         with pooled.connect(user="clerk", password="second") as clerk:
             assert clerk.execute("SELECT session_user").fetchone() == ("clerk",)
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="authentication failed"):
             pooled.connect(user="clerk", password="first")
 
 
@@ -271,7 +271,7 @@ def test_stopping_leaves_nothing(pooled: Pooled) -> None:
     pooled.poolers.stop(pooled.server.service_id)
     pooled.poolers.stop(pooled.server.service_id)
     assert not pooled.daemon.home.exists()
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="Connection refused"):
         pooled.connect()
     pooled.start()
 

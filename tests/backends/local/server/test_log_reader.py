@@ -146,7 +146,7 @@ def test_a_real_servers_errors_are_read_and_its_secrets_are_not(instances: Insta
         with pytest.raises(psycopg.errors.UndefinedObject):
             connection.execute("ALTER ROLE nobody_here PASSWORD 'hunter2hunter2'")
         connection.execute("DO $$ BEGIN RAISE WARNING 'role x password ''hunter2hunter2'' is odd'; END $$")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(server, "hunter2hunter2")
     eventually(
         lambda: any("authentication failed" in e.message for e in log_reader.read_log(paths, LogQuery()).entries)

@@ -36,7 +36,7 @@ def test_sessions_of_tenants_end_and_the_platforms_stay(instances: Instances, se
         theirs.execute("BEGIN")
         instances.close(server)
         assert sessions.end_all(paths, 10)
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="terminating connection"):
             theirs.execute("SELECT 1")
         assert ours.execute("SELECT 1").fetchone() == (1,)
 

@@ -65,10 +65,10 @@ def test_a_login_has_the_admins_rights_and_leaves_all_to_the_admin(place: Place)
         assert _owners(place, "dev_%") == [("dev_own", "ramet_login_dev"), ("dev_usual", "tsdbadmin")]
         for _ in range(2):
             place.logins.drop(place.server, ["ramet_login_dev", "ramet_login_gone"])
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="terminating connection"):
             session.execute("SELECT 1")
     assert _owners(place, "dev_%") == [("dev_own", "tsdbadmin"), ("dev_usual", "tsdbadmin")]
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         place.open("ramet_login_dev", password)
 
 
@@ -88,11 +88,11 @@ def test_a_read_only_login_reads_and_writes_nothing(place: Place) -> None:
 def test_a_login_that_is_over_or_came_with_a_fork_opens_nothing(place: Place) -> None:
     over = place.make("ramet_login_over", lasts=timedelta(seconds=-1))
     other = place.make("ramet_login_other")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         place.open("ramet_login_over", over)
     with connections.connect(place.instances.paths(place.server.service_id)) as connection:
         logins.disable_all(connection)
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="is not permitted to log in"):
         place.open("ramet_login_other", other)
     place.logins.drop(place.server, ["ramet_login_over", "ramet_login_other"])
 
@@ -106,7 +106,7 @@ def test_a_session_that_locks_its_own_role_ends_as_any_other(place: Place) -> No
         holder.execute("ALTER ROLE CURRENT_USER PASSWORD 'x'")
         place.logins.drop(place.server, names)
         for session in (holder, other):
-            with pytest.raises(psycopg.OperationalError):
+            with pytest.raises(psycopg.OperationalError, match="terminating connection"):
                 session.execute("SELECT 1")
 
 
@@ -118,9 +118,9 @@ def test_a_prepared_transaction_that_changes_the_role_does_not_keep_it(place: Pl
             for statement in ("SET ROLE NONE", "BEGIN", savepoint, change, f"PREPARE TRANSACTION '{gid}'"):
                 session.execute(statement.encode())
         place.logins.drop(place.server, ["ramet_login_prepares"])
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="terminating connection"):
             session.execute("SELECT 1")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         place.open("ramet_login_prepares", password)
     with place.open("tsdbadmin", place.password) as admin:
         assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("kept",)]
@@ -138,10 +138,10 @@ def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
             with pytest.raises(Unavailable, match="were not dropped yet"):
                 place.logins.drop(place.server, names)
         for session in sessions:
-            with pytest.raises(psycopg.OperationalError):
+            with pytest.raises(psycopg.OperationalError, match="terminating connection"):
                 session.execute("SELECT 1")
             session.close()
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             place.open(names[1], passwords[1])
     place.logins.drop(place.server, names)
 

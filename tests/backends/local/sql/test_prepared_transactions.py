@@ -207,6 +207,6 @@ def test_no_password_of_the_parent_opens_a_fork_later(instances: Instances, serv
         pytest.raises(psycopg.errors.UndefinedObject),
     ):
         admin.execute("COMMIT PREPARED 'late'")
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         connect(fork, "parents", user="guest", sslmode="prefer")
     instances.close(fork)

@@ -56,7 +56,7 @@ def test_any_printable_password_lets_the_admin_in(instances: Instances, server: 
         instances.secure(replace(server, verifier=scram_verifier(Secret(text))), is_new=False, neutralize=False)
         with connect(server, text) as connection:
             assert connection.execute("SELECT current_user").fetchone() == ("tsdbadmin",)
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             connect(server, text + "x")
 
 
@@ -70,7 +70,7 @@ def test_all_login_roles_lose_their_passwords(instances: Instances, server: Serv
     neutralised = instances.secure(server, is_new=False, neutralize=True)
     assert neutralised["roles_rotated"] == len(ODD_NAMES) + 1
     for name in ODD_NAMES:
-        with pytest.raises(psycopg.OperationalError):
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             connect(server, "known", user=name)
 
 
