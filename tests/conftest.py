@@ -3,12 +3,13 @@
 import gc
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests import clusters
 from tests.lanes import Watch, starts_servers
 from tests.servers import installations
 
@@ -56,6 +57,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what only root can do."""
     if item.get_closest_marker("root") and not _IS_ROOT:
         pytest.skip("needs root")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_clusters() -> Iterator[None]:
+    """Run initdb once for the services of this process; those of `ramet up` run it each time."""
+    with clusters.copied():
+        yield
 
 
 @pytest.hookimpl(trylast=True)

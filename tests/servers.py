@@ -16,6 +16,7 @@ import pytest
 from harness.ports import free_port
 from harness.waiting import BOUND_SECONDS, eventually
 from ramet.machine.installation import find_installations
+from tests import clusters
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 installations = functools.cache(find_installations)
@@ -35,7 +36,7 @@ def postgresql() -> Iterator[str]:
         shutil.chown(directory, user)
     port = free_port()
     try:
-        _run(BIN / "initdb", "-D", directory / "data", "-U", "ramet", "-A", "trust", "--no-sync", user=user)
+        clusters.copy(clusters.initialized(str(BIN / "initdb"), user, "-U", "ramet", "-A", "trust"), directory / "data")
         server = subprocess.Popen(_command(directory, port), user=user, cwd=directory, stderr=subprocess.DEVNULL)
         try:
             _await(port)
@@ -70,13 +71,6 @@ def _command(directory: Path, port: int) -> list[str]:
 def _account() -> str | None:
     """Return the user to run as: PostgreSQL refuses root."""
     return "nobody" if os.geteuid() == 0 else None
-
-
-def _run(*command: str | Path, user: str | None) -> None:
-    argv = [str(part) for part in command]
-    done = subprocess.run(argv, user=user, cwd="/", capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{command[0]} failed: {done.stderr[-2000:]}")
 
 
 def _await(port: int) -> None:

@@ -21,6 +21,7 @@ from ramet.errors import Failed
 from ramet.model.fork import parse_target_time
 from ramet.model.snapshot import lsn_number
 from ramet.model.timestamps import rfc3339
+from tests import clusters
 from tests.backends.local.forks import append, create, destroy_all, fork, now, paths_of, recover, rows_of, run, snapshot
 from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import overwrite
@@ -81,7 +82,8 @@ def _truncate(past: Past, path: Path) -> None:
 
 
 def _replace_by_another_services(past: Past, path: Path) -> None:
-    other = create(past.backend)
+    with clusters.own():
+        other = create(past.backend)
     paths = paths_of(past.backend, other)
     while not (paths.archive / path.name).exists():
         with connections.connect(paths) as connection:

@@ -10,6 +10,7 @@ from ramet.backends.local.server import configuration, sessions
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.model.passwords import new_password, scram_verifier
+from tests import clusters
 from tests.backends.local.hosts import boot, connect, new_server, restart
 from tests.backends.local.test_tenant_bounds import HOST_ROLES
 from tests.servers import installations
@@ -34,7 +35,8 @@ def test_a_service_lives_through_its_changes(instances: Instances, major: int) -
     server = new_server(instances, first, pg_major=major)
     paths = instances.paths(server.service_id)
     tls = "require" if instances.installations.of(major).has_tls else "disable"
-    boot(instances, server)
+    with clusters.own():
+        boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)
     with connect(server, first, sslmode=tls) as client:
