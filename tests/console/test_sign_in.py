@@ -138,6 +138,20 @@ def test_failed_attempts_are_throttled_and_the_right_key_is_accepted(visitor: Vi
     assert "No services yet" in visitor.see("/console/")
 
 
+def test_who_tries_a_key_in_parallel_does_not_keep_its_holder_out(visitor: Visitor) -> None:
+    world, throttle = visitor.world, visitor.world.runtime.console.context.throttle
+    attempt = ("127.0.0.1", world.public_key)
+    for _ in range(10):
+        throttle.record_failure(attempt)
+    while throttle.acquire(attempt):
+        pass
+    wrong = {"public_key": world.public_key, "secret_key": "wrong"}
+    right = {**wrong, "secret_key": world.secret.reveal()}
+    for path, status in (("/console/link", 201), ("/console/sign-in", 200)):
+        assert visitor.client.post(path, data=wrong).status_code == 429
+        assert visitor.client.post(path, data=right).status_code == status
+
+
 def test_forms_and_links_of_other_sites_do_not_sign_in(visitor: Visitor) -> None:
     keys = {"public_key": visitor.world.public_key, "secret_key": visitor.world.secret.reveal()}
     here = visitor.origin.removeprefix("http://")

@@ -17,8 +17,8 @@ Attempt = tuple[str, str]
 class SignInThrottle:
     """Counts failed sign-ins for each pair of address and key.
 
-    After ten failures within five minutes every further attempt of the pair waits `delay_seconds`; when several wait
-    already, it is refused without a check. Other keys are not affected: many people may share the address of a proxy.
+    After ten failures within five minutes each further attempt of the pair waits `delay_seconds`, unless four wait
+    already: each of them holds a request open. Other keys are not affected: many people may share a proxy's address.
     """
 
     def __init__(self, delay_seconds: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,7 +42,7 @@ class SignInThrottle:
                 self._failed.popitem(last=False)
 
     def acquire(self, attempt: Attempt) -> bool:
-        """Take one of the pair's places to wait; False when all are taken. Each True needs a `release`."""
+        """Take one of the pair's places to wait; False where all are taken. Each True needs a `release`."""
         with self._lock:
             taken = self._waiting.get(attempt, 0)
             if taken < _MAX_WAITING:

@@ -146,17 +146,19 @@ async def _key_of(request: AnyRequest, context: ConsoleContext, form: Mapping[st
     if not is_same_origin(request.headers):
         raise _Refused(403, "FORBIDDEN", "This form came from another site. Sign in on this page", {})
     attempt = (request.client.host if request.client else "", _typed(form, "public_key"))
-    if not context.throttle.is_throttled(attempt):
-        return await _authenticated(request, context, form, attempt)
-    if not context.throttle.acquire(attempt):
-        raise _too_many(context)
+    is_throttled = context.throttle.is_throttled(attempt)
+    if is_throttled and context.throttle.acquire(attempt):
+        try:
+            await asyncio.sleep(context.throttle.delay_seconds)
+        finally:
+            context.throttle.release(attempt)
+    # Where no place is free, somebody else may hold them all: the right secret is accepted there, too.
     try:
-        await asyncio.sleep(context.throttle.delay_seconds)
         return await _authenticated(request, context, form, attempt)
     except _Refused as refused:
+        if not is_throttled:
+            raise
         raise _too_many(context) from refused
-    finally:
-        context.throttle.release(attempt)
 
 
 async def _authenticated(
