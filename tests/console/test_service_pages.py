@@ -14,8 +14,9 @@ from ramet.control.plane import utc_now
 from ramet.control.restore import list_snapshots, take_snapshot
 from ramet.errors import Failed
 from ramet.model.archive import is_archived
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import status_of
-from ramet.model.status import Status
+from ramet.model.status import OperationStatus, Status
 from ramet.model.timestamps import rfc3339
 from ramet.store import services
 from ramet.store.operations import submit
@@ -112,6 +113,28 @@ def test_a_failed_creation_can_be_repeated_with_the_same_values(
         assert text in form
     shown = (f'"{major}" selected', '"logical" selected', *_KEPT_SHOWN)
     assert [text for text in shown if text not in form] == []
+
+
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_a_failed_recovery_is_run_again_and_not_made_as_another_service(visitor: Visitor, is_fork: bool) -> None:
+    visitor.sign_in()
+    lost = visitor.ready()
+    if is_fork:
+        visitor.send(f"/console/services/{lost.id}/fork", name="preview", strategy="NOW", size="shared")
+        lost = visitor.settled("preview")
+    now = utc_now()
+    with visitor.world.runtime.store.write() as tx:
+        recovery = submit(tx, ProcedureName.RECOVER, "choose", lost.id, {})
+        failed = {"status": OperationStatus.FAILED, "finished_at": now, "error": "The archive is damaged"}
+        tx.execute(operation.update().where(operation.c.id == recovery).values(failed))
+        services.update_service(tx, lost.id, ready_at=None, failed_at=now, failure="The archive is damaged")
+    for status in (200, 404):
+        shown = visitor.see(f"/console/services/{lost.id}", status)
+        assert "Creation failed.</b> The archive is damaged" in shown
+        assert "run <code>ramet recover</code> again on the host." in shown
+        assert not re.search("Create it again|Fork shop again|is unchanged", shown)
+        with visitor.world.runtime.store.write() as tx:
+            services.update_service(tx, lost.id, failed_at=now - timedelta(minutes=1))
 
 
 def test_a_thousand_services_are_searched_and_paged(visitor: Visitor) -> None:

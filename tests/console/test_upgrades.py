@@ -1,7 +1,10 @@
 """Upgrades in the console: form, confirmation, progress, report. The version of a new service, reports of imports."""
 
+from datetime import timedelta
+
 from harness.waiting import eventually
 from ramet.backends.interface.sources import Destination
+from ramet.control.plane import utc_now
 from ramet.errors import Failed
 from ramet.model.environment import Environment
 from ramet.model.service import Service, status_of
@@ -86,6 +89,21 @@ def test_a_fork_that_is_kept_shows_its_password_once(visitor: Visitor) -> None:
     visitor.see(f"/console/services/{fork.id}")
     assert visitor.settled("shop-upgrade-19").pg_major == int(NEW)
     assert "Fork report" in visitor.see(f"/console/services/{fork.id}")
+
+
+def test_a_trial_with_a_fork_that_was_to_be_kept_leads_to_the_upgrades_when_it_failed(visitor: Visitor) -> None:
+    visitor.sign_in()
+    service = visitor.ready()
+    backend_of(visitor).upgrades.fault = "a data type of that version is gone"
+    assert visitor.send(f"/console/services/{service.id}/upgrades", version=NEW, kind="keep").status_code == 200
+    eventually(lambda: visitor.named("shop-upgrade-19").failed_at is not None)
+    fork = visitor.named("shop-upgrade-19")
+    for status in (200, 404):
+        shown = visitor.see(f"/console/services/{fork.id}", status)
+        assert f'href="/console/services/{service.id}/upgrades">Upgrades of shop' in shown
+        assert "Fork shop again" not in shown
+        with visitor.world.runtime.store.write() as tx:
+            services.update_service(tx, fork.id, failed_at=utc_now() - timedelta(minutes=1))
 
 
 def test_the_version_of_a_new_service_can_be_chosen(visitor: Visitor) -> None:
