@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from harness.waiting import eventually
+from ramet.control.services import get_service
 from ramet.errors import Failed
 from ramet.followers.observation import Observing
+from ramet.model.procedures import ProcedureName
 from ramet.model.status import Status
+from ramet.store.operations import of_subject
 from tests.console.test_imports import again_of, backend_of
 from tests.console.visitor import Visitor
 
@@ -79,3 +82,22 @@ def test_the_page_of_a_follower_shows_its_lag_its_problem_and_promotes_it(visito
     promoted = visitor.settled("copy")
     assert (promoted.upstream, Status.READY in visitor.see("/console/")) == (None, True)
     assert "follows no source" in visitor.see(f"{base}/promote")
+
+
+@pytest.mark.parametrize(("until", "neutralize"), [("drain", "yes"), ("now", "no")])
+def test_a_promotion_waits_for_and_neutralizes_what_its_form_says(
+    visitor: Visitor, until: str, neutralize: str
+) -> None:
+    visitor.sign_in()
+    followers = backend_of(visitor).followers
+    assert visitor.send("/console/follow", **FIELDS, action="follow").status_code == 200
+    service = visitor.settled("copy")
+    visitor.send(f"/console/services/{service.id}/promote", until=until, lsn="", neutralize=neutralize)
+    with visitor.world.runtime.store.read() as tx:
+        promotion = next(one for one in of_subject(tx, service.id) if one.procedure == ProcedureName.PROMOTE)
+    assert promotion.state["drain"] is (until == "drain")
+    followers.is_down = until == "drain"
+    promoted = visitor.settled("copy")
+    assert promoted.upstream is None
+    report = get_service(visitor.world.runtime.plane, service.project_id, service.id).report or {}
+    assert report["promoted"]["neutralize"] is (neutralize == "yes")

@@ -114,6 +114,10 @@ def test_a_protected_service_cannot_be_deleted_and_prod_is_told_to_protect_itsel
     assert refused.status_code == 409
     assert "is protected" in html.unescape(refused.text)
     assert status_of(visitor.named("shop")) is Status.READY
+    assert (visitor.named("shop").protected, "confirm" in visitor.see(f"{base(service)}/unprotect")) == (True, True)
+    visitor.send(f"{base(service)}/unprotect", confirmation="shop")
+    assert not visitor.named("shop").protected
+    assert f'href="{base(service)}/delete"' in visitor.see(base(service))
 
 
 def test_labels_are_replaced_and_found_by_the_search(visitor: Visitor) -> None:

@@ -30,7 +30,10 @@ def test_a_webhook_is_made_tested_changed_and_deleted(visitor: Visitor) -> None:
     shown = visitor.see(path[0])
     assert secret[0] not in html.unescape(shown)
     assert "Types: service.down" in shown
-    assert [_do(visitor, path[0], one) for one in ("test", "disable", "enable", "redeliver")] == [303] * 4
+    plane, project_id = visitor.world.runtime.plane, visitor.world.project.id
+    for action, is_enabled in (("test", True), ("disable", False), ("enable", True), ("redeliver", True)):
+        assert _do(visitor, path[0], action) == 303
+        assert webhooks.get_webhook(plane, project_id, path[0].rpartition("/")[2]).enabled is is_enabled
     assert "webhook.test" in visitor.see(path[0])
     assert _do(visitor, path[0], "rotate") == 200
     assert _do(visitor, path[0], "nonsense") == 404
