@@ -1,11 +1,10 @@
-"""CSRF tokens, sign-in links and the throttle, with a clock that the tests move."""
+"""CSRF tokens and the throttle, with a clock that the tests move."""
 
 from datetime import UTC, datetime
 
 import pytest
 
 from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
-from ramet.console.auth.sign_in_links import LINK_SECONDS, SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.errors import Forbidden
 from ramet.model.keys import ApiKey
@@ -31,17 +30,6 @@ def test_a_form_needs_the_csrf_token_of_its_session() -> None:
     for fields in ({}, {CSRF_FIELD: ""}, {CSRF_FIELD: "ü"}, {CSRF_FIELD: tokens.token_for(_session("two"))}):
         with pytest.raises(Forbidden):
             tokens.check(_session("one"), fields)
-
-
-def test_a_sign_in_link_works_once_and_expires() -> None:
-    now = [0.0]
-    links = SignInLinks(lambda: now[0])
-    token, late = links.make(_KEY), links.make(_KEY)
-    assert links.use(token) == _KEY
-    assert links.use(token) is None
-    assert links.use("guessed") is None
-    now[0] = LINK_SECONDS
-    assert links.use(late) is None
 
 
 def test_the_throttle_applies_to_a_pair_of_address_and_key_for_five_minutes() -> None:

@@ -11,6 +11,7 @@ from litestar._parsers import parse_url_encoded_form_data
 
 from harness.waiting import eventually
 from ramet.api.parsed_heads import KEPT_PARSERS, forget_long_head
+from ramet.console.application import open_console
 from ramet.console.auth.cookies import SESSION
 from ramet.console.auth.csrf import CSRF_FIELD
 from ramet.control import services
@@ -42,6 +43,15 @@ def test_a_link_signs_in_once(visitor: Visitor) -> None:
     visitor.client.cookies.clear()
     assert visitor.client.get(link).status_code == 410
     assert visitor.client.get("/console/").status_code == 303
+
+
+def test_a_link_signs_in_also_at_another_process_over_the_same_store(visitor: Visitor) -> None:
+    runtime = visitor.world.runtime
+    other = open_console(runtime.plane, runtime.projects, runtime.plane.root_key, dict)
+    link = other.make_link(visitor.world.public_key)
+    other.close()
+    assert visitor.client.get(link).status_code == 200
+    assert "No services yet" in visitor.see("/console/")
 
 
 def test_a_link_works_no_longer_than_the_secret_that_it_was_made_with(visitor: Visitor) -> None:

@@ -24,7 +24,7 @@ def test_a_key_has_three_statements_at_a_time_a_project_four_and_all_have_eight(
     desk = Desk()
 
     def begin(project_id: str, owner: str) -> None:
-        stack.enter_context(desk.running(project_id, owner, f"{len(desk._running)}", once=False))
+        stack.enter_context(desk.running(project_id, owner, f"{len(desk._running)}", commits=False))
 
     with ExitStack() as stack:
         for _ in range(3):
@@ -56,7 +56,7 @@ def test_a_key_has_three_statements_at_a_time_a_project_four_and_all_have_eight(
 def test_a_statement_that_commits_may_have_committed_if_its_session_ended_before_the_answer(
     error: Error, is_unknown: bool, commits: bool
 ) -> None:
-    with suppress(type(error)), Desk().running("shop", "key", "form", once=commits) as running:
+    with suppress(type(error)), Desk().running("shop", "key", "form", commits=commits) as running:
         running.begin_in(cast("Any", _Session()))
         raise error
     assert running.may_have_committed is (is_unknown and commits)
@@ -74,7 +74,7 @@ def test_of_those_who_cancel_a_statement_only_one_waits() -> None:
             assert not running.await_end(BOUND_SECONDS)
 
     session = Stubborn()
-    with desk.running("project", "key", "form", once=False) as running:
+    with desk.running("project", "key", "form", commits=False) as running:
         running.begin_in(cast("Any", session))
         running.cancel()
         assert session.cancelled == 1
@@ -83,45 +83,26 @@ def test_of_those_who_cancel_a_statement_only_one_waits() -> None:
     assert running.await_end(0)
 
 
-def test_a_form_runs_once_where_it_writes_and_one_at_a_time_else() -> None:
+def test_a_form_runs_one_statement_at_a_time() -> None:
     desk = Desk()
-    with desk.running("project", "key", "form", once=False), pytest.raises(WrongState, match="sent before"):
-        desk.running("project", "key", "form", once=False).__enter__()
-    with desk.running("project", "key", "form", once=True):
-        pass
-    with pytest.raises(WrongState, match="sent before"):
-        desk.running("project", "key", "form", once=True).__enter__()
-    with desk.running("project", "another key", "form", once=True):
-        pass
-
-
-def test_forms_of_one_owner_do_not_take_the_place_of_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ramet.workbench.running._MOST_SPENT", 300)
-    desk = Desk()
-
-    def spend(owner: str, key: str) -> None:
-        with desk.running("project", owner, key, once=True):
-            pass
-
-    spend("another key", "form")
-    for number in range(301):
-        spend("key", f"form {number}")
-    for owner, key in (("another key", "form"), ("key", "form 300"), ("key", "form 101")):
+    with desk.running("project", "key", "form", commits=False):
         with pytest.raises(WrongState, match="sent before"):
-            spend(owner, key)
-    spend("key", "form 100")
-    assert len(desk._spent) == 201
+            desk.running("project", "key", "form", commits=False).__enter__()
+        with desk.running("project", "another key", "form", commits=False):
+            pass
+    with desk.running("project", "key", "form", commits=False):
+        pass
 
 
 def test_a_statement_is_cancelled_by_its_owner_also_before_it_has_a_session() -> None:
     desk, session = Desk(), _Session()
-    with desk.running("project", "key", "form", once=False) as running:
+    with desk.running("project", "key", "form", commits=False) as running:
         running.begin_in(cast("Any", session))
         assert desk.cancel("another key", "form") is None
         assert desk.cancel("key", "form") is not None
         assert session.cancelled == 1
     assert desk.cancel("key", "form") is None
-    with desk.running("project", "key", "form", once=False) as running:
+    with desk.running("project", "key", "form", commits=False) as running:
         desk.cancel("key", "form")
         with pytest.raises(WrongState, match="before it began"):
             running.begin_in(cast("Any", session))

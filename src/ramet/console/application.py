@@ -13,7 +13,6 @@ from litestar.middleware.compression import CompressionMiddleware
 from litestar.types import ControllerRouterHandler
 
 from ramet.console.auth.csrf import CsrfTokens
-from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.context import AnyRequest, ConsoleContext, dependencies, read
 from ramet.console.error_pages import FORM_BYTES, exception_handlers, on_http_exception
@@ -25,6 +24,7 @@ from ramet.console.static_files import other_version, static_files_router
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
+from ramet.control.sign_in_links import SignInLinks
 
 PATH = "/console"
 # Pages with secrets are compressed although they reflect the query: the BREACH attack needs requests that carry the
@@ -78,7 +78,7 @@ def open_console(
             projects,
             Sessions(plane.store),
             CsrfTokens(root_key),
-            SignInLinks(),
+            SignInLinks(plane.store, plane.clock),
             SignInThrottle(),
             ChangeFeed(plane),
             cache(lambda: _reference(openapi())),

@@ -14,7 +14,6 @@ from litestar.params import FromPath, SkipValidation
 from ramet import acting
 from ramet.console.auth.cookies import SESSION, other_tokens, seen_sequence
 from ramet.console.auth.csrf import CSRF_FIELD, CsrfTokens
-from ramet.console.auth.sign_in_links import SignInLinks
 from ramet.console.auth.throttle import SignInThrottle
 from ramet.console.live.change_feed import ChangeFeed
 from ramet.console.views.notices import NOTICED
@@ -22,6 +21,7 @@ from ramet.control import recording
 from ramet.control.plane import Plane
 from ramet.control.projects import Projects
 from ramet.control.sessions import Sessions
+from ramet.control.sign_in_links import SignInLinks
 from ramet.errors import Invalid
 from ramet.events.stream import count_after
 from ramet.model.rights import not_allowed

@@ -86,15 +86,16 @@ class Plane:
             yield tx
         self.wake()
 
-    def record(self, outcome: str) -> None:
-        """Let the current act be recorded with an outcome, in a transaction of its own.
+    def record(self, outcome: str, change: Callable[[sa.Connection], None] | None = None) -> None:
+        """Let the current act be recorded with an outcome, in a transaction of its own, which makes a change.
 
         "started" is for what takes effect outside the store: whatever happens then, it is known that it was begun.
         """
-        if (act := acting.current()) is not None:
-            act.outcome = outcome
-            try:
-                with self.store.write():
-                    pass
-            finally:
-                act.outcome = "accepted"
+        act = acting.current() or acting.Act()
+        act.outcome = outcome
+        try:
+            with self.store.write() as tx:
+                if change is not None:
+                    change(tx)
+        finally:
+            act.outcome = "accepted"

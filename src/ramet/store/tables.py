@@ -37,6 +37,8 @@ api_key = _table(
 )
 api_key.c.role.server_default = sa.DefaultClause("ADMIN")
 session = _table("session", "digest! public_key:api_key.public_key expires_at:time+ secret_digest?")
+sign_in_link = _table("sign_in_link", "digest! public_key:api_key.public_key secret_digest expires_at:time+")
+spent_form = _table("spent_form", "public_key:api_key.public_key! digest! expires_at:time+")
 
 service = _table(
     "service",

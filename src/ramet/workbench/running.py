@@ -1,7 +1,6 @@
-"""The statements that run now in this process: how many there may be, who may cancel which, and which form sent one."""
+"""The statements that run now in this process: how many there may be, and who may cancel which."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,11 +8,10 @@ from dataclasses import dataclass, field
 import psycopg
 
 from ramet.control.slots import Slots
+from ramet.control.spent_forms import sent_twice
 from ramet.errors import Exhausted, Invalid, WrongState
 
 _MOST_OF_OWNER = 3
-_MOST_SPENT = 10_000
-_MOST_SPENT_OF_OWNER = 200
 
 
 @dataclass
@@ -67,18 +65,14 @@ class Desk:
 
     slots: Slots = field(default_factory=lambda: Slots(8, 4), repr=False)
     _running: dict[tuple[str, str], Running] = field(default_factory=dict)
-    _spent: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def running(self, project_id: str, owner: str, key: str, *, once: bool) -> Iterator[Running]:
-        """Let a statement run, `once` if it commits.
-
-        Raises Exhausted, and WrongState for a form whose statement is running, or was run although it runs once.
-        """
-        name, run = (owner, key), Running(commits=once)
+    def running(self, project_id: str, owner: str, key: str, *, commits: bool) -> Iterator[Running]:
+        """Let a statement run. Raises Exhausted, and WrongState for a form whose statement is running."""
+        name, run = (owner, key), Running(commits=commits)
         with self._lock:
-            self._begin(project_id, name, once=once)
+            self._begin(project_id, name)
             self._running[name] = run
         try:
             yield run
@@ -100,13 +94,9 @@ class Desk:
             run.cancel()
         return run
 
-    def _begin(self, project_id: str, name: tuple[str, str], *, once: bool) -> None:
-        if name in self._running or (once and name in self._spent):
-            raise WrongState(
-                "SENT_TWICE",
-                "This form was sent before, and its statement is running or was run",
-                "Look what it did, then send this form to run it again.",
-            )
+    def _begin(self, project_id: str, name: tuple[str, str]) -> None:
+        if name in self._running:
+            raise sent_twice()
         own = sum(1 for owner, _ in self._running if owner == name[0])
         if own >= _MOST_OF_OWNER or not self.slots.acquire(project_id):
             wrong = (
@@ -114,12 +104,6 @@ class Desk:
                 f" {self.slots.most} of all are running, which is the maximum"
             )
             raise Exhausted("TOO_MANY_STATEMENTS", wrong, "Wait until one of them ends, or cancel it.")
-        if once:
-            self._spent[name] = None
-            for one in [one for one in self._spent if one[0] == name[0]][:-_MOST_SPENT_OF_OWNER]:
-                del self._spent[one]
-            while len(self._spent) > _MOST_SPENT:
-                self._spent.popitem(last=False)
 
 
 def _says_undone(error: Exception) -> bool:

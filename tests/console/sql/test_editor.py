@@ -8,10 +8,13 @@ from contextlib import ExitStack, suppress
 from typing import Any, cast
 
 import pytest
+import sqlalchemy as sa
 
 from harness.waiting import eventually
 from ramet.errors import Unavailable
 from ramet.model.rights import Role
+from ramet.store.database import Store
+from ramet.store.tables import spent_form
 from ramet.workbench.statements import Amount
 from tests.api.world import JsonObject, World
 from tests.audited import entries_of
@@ -32,6 +35,11 @@ def _server() -> Iterator[Server]:
 def admin(sql: SqlWorld, shop: JsonObject) -> Iterator[Browser]:
     with sql.signed_in() as found:
         yield found
+
+
+def _spent(world: World) -> int:
+    with world.store.read() as tx:
+        return len(tx.execute(sa.select(spent_form)).all())
 
 
 def _text(page: str) -> str:
@@ -207,11 +215,11 @@ def test_a_form_of_another_session_is_refused(admin: Browser, shop: JsonObject) 
 
 
 def test_a_form_with_a_longer_key_than_it_is_given_is_refused(admin: Browser, sql: SqlWorld, shop: JsonObject) -> None:
-    before = dict(sql.console.context.desk._spent)
+    before = _spent(sql.world)
     refused = admin.sql(shop, "SELECT 1", write="yes", key="k" * 65, database="nowhere")
     assert refused.status_code == 422
     assert "key has more than 64 characters" in refused.text
-    assert dict(sql.console.context.desk._spent) == before
+    assert _spent(sql.world) == before
     assert admin.sql(shop, "SELECT 1", key="k" * 64).status_code == 200
 
 
@@ -292,7 +300,7 @@ def test_a_statement_that_ends_before_it_is_cancelled_is_run_again_only_if_it_di
                 ending.close()
 
         owner, desk = sql.world.tenant, sql.console.context.desk
-        running = desk.running(owner.project.id, owner.key.public_key, f"late {commits}", once=commits)
+        running = desk.running(owner.project.id, owner.key.public_key, f"late {commits}", commits=commits)
         ending.enter_context(running).begin_in(cast("Any", Session()))
         page = admin.sql(shop, "SELECT 1", key=f"late {commits}", action="cancel").text
     assert said in page
@@ -311,7 +319,7 @@ def test_a_cancelled_statement_whose_session_has_ended_may_have_committed(
                     ending.pop_all().__exit__(type(lost), lost, None)
 
         owner, desk = sql.world.tenant, sql.console.context.desk
-        running = desk.running(owner.project.id, owner.key.public_key, "lost", once=True)
+        running = desk.running(owner.project.id, owner.key.public_key, "lost", commits=True)
         ending.enter_context(running).begin_in(cast("Any", Session()))
         page = admin.sql(shop, "SELECT 1", key="lost", action="cancel").text
     assert "It may have been committed" in page
@@ -322,13 +330,22 @@ def test_a_statement_that_has_not_ended_yet_can_be_cancelled_again(
 ) -> None:
     monkeypatch.setattr("ramet.console.pages.sql._END_SECONDS", 0)
     owner = sql.world.tenant
-    with sql.console.context.desk.running(owner.project.id, owner.key.public_key, "stubborn", once=True):
+    with sql.console.context.desk.running(owner.project.id, owner.key.public_key, "stubborn", commits=True):
         page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
         assert "has not ended yet" in page
         assert 'name="key" value="stubborn"' in page
     page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
     assert "No statement of this form" in page
     assert "stubborn" not in page
+
+
+def test_where_several_processes_may_run_statements_one_that_runs_none_says_that_another_one_may(
+    admin: Browser, shop: JsonObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "is_postgresql", True)
+    page = admin.sql(shop, "SELECT 1", key="elsewhere", action="cancel").text
+    assert "No statement of this form is running in this process of Ramet" in page
+    assert 'name="key" value="elsewhere"' in page
 
 
 def test_a_statement_that_catches_its_cancellation_loses_its_session(

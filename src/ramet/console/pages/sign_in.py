@@ -77,8 +77,8 @@ async def make_link(request: AnyRequest, context: Context) -> Response[dict[str,
         acting.note_error(refused.code)
         body = {"code": refused.code, "message": refused.problem}
         return Response(body, status_code=refused.status, headers={**HEADERS, **refused.headers})
-    await asyncio.to_thread(context.plane.record, "accepted")
-    return Response({"path": f"{LINKS}/{context.links.make(key)}"}, headers=dict(HEADERS))
+    token = await asyncio.to_thread(context.links.make, key)
+    return Response({"path": f"{LINKS}/{token}"}, headers=dict(HEADERS))
 
 
 @get("/enter/{token:str}", sync_to_thread=True)

@@ -13,6 +13,7 @@ from ramet.console.views.forms import Form, InvalidField, confirm, new_key, refu
 from ramet.console.views.sql import as_csv, file_name
 from ramet.control.recording import UNRECORDED
 from ramet.control.services import get_service
+from ramet.control.spent_forms import begin_once
 from ramet.endpoints import DATABASE
 from ramet.errors import Error, Forbidden, Invalid, TooLarge
 from ramet.model.environment import Environment
@@ -38,6 +39,10 @@ ROWS = (100, 1000)
 SECONDS = (10, 60, 300)
 _END_SECONDS = 10
 _LONGEST_KEY = 64
+_ELSEWHERE = (
+    "No statement of this form is running in this process of Ramet. Where there are several, another one may be running"
+    " it: cancel it again."
+)
 _CSV = Amount(100_000, cells=None, value_bytes=None, all_bytes=None)
 _FIRST = {"database": DATABASE, "rows": str(ROWS[0]), "seconds": str(SECONDS[0])}
 
@@ -89,9 +94,9 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
     if writes:
         _check_writing(session, service, fields, action)
     place = Place(session.plane, service, fields.get("database") or DATABASE)
-    with session.context.desk.running(session.project_id, session.public_key, key, once=commits) as running:
+    with session.context.desk.running(session.project_id, session.public_key, key, commits=commits) as running:
         if commits:
-            session.plane.record("started")
+            begin_once(session.plane, session.public_key, key)
         with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
             running.begin_in(inside)
             if action == "explain":
@@ -117,6 +122,8 @@ def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, s
     """Wait a while for the end of a statement that is cancelled; until then, its form can cancel it again."""
     key = fields.get("key", "")
     run = session.context.desk.cancel(session.public_key, key)
+    if run is None and session.plane.store.is_postgresql:
+        return _page(session, service, Form(fields), done=_ELSEWHERE, key=key)
     if run is None or run.await_end(_END_SECONDS):
         return _page(session, service, Form(fields), done=_end_of(run))
     done = "The statement is being cancelled, and has not ended yet."
