@@ -170,3 +170,11 @@ def test_default_names_are_the_same_everywhere_and_within_the_limits(tmp_path: P
 def test_pipelines_of_one_merge_request_make_its_fork_one_after_the_other() -> None:
     template = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
     assert template["ramet-fork"]["resource_group"] == "$RAMET_FORK"
+
+
+def test_the_job_that_deletes_a_fork_can_be_started_where_tests_have_failed() -> None:
+    """GitLab skips the jobs of later stages then: a job of an earlier stage, such as the one that forks, it starts."""
+    template = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
+    assert template["ramet-fork"]["environment"]["on_stop"] == "ramet-delete"
+    assert template["ramet-delete"]["stage"] == template["ramet-fork"]["stage"]
+    assert template["ramet-delete"]["rules"][0]["allow_failure"]  # else the pipeline would wait for it in that stage
