@@ -76,6 +76,7 @@ class GitHubRunner:
             known[f"inputs.{key}"] = given.get(key, resolved(one.get("default", ""), known))
         for step in made["runs"]["steps"]:
             variables = {name: resolved(value, known) for name, value in step.get("env", {}).items()}
+            variables["GITHUB_ACTION_PATH"] = str(ROOT / "github" / name)
             outputs = self.run(step["run"], variables)
             known |= {f"steps.{step.get('id')}.outputs.{name}": value for name, value in outputs.items()}
         return {name: resolved(one["value"], known) for name, one in made.get("outputs", {}).items()}
@@ -112,6 +113,11 @@ def _pairs(file: Path) -> dict[str, str]:
 
 def gitlab_script(job: str) -> str:
     """Return what a job of the template runs, as one script."""
+    return "\n".join(gitlab_steps(job))
+
+
+def gitlab_steps(job: str) -> list[str]:
+    """Return what a job of the template runs, command by command."""
     jobs: dict[str, Any] = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
     before = jobs[job].get("before_script") or jobs[jobs[job].get("extends", job)]["before_script"]
-    return "\n".join([*before, *jobs[job].get("script", ())])
+    return [*before, *jobs[job].get("script", ())]

@@ -1,5 +1,6 @@
 """The actions for GitHub and the template for GitLab, without a database; tests/kits/test_page.py runs all."""
 
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from ramet.model.names import NAME_LIMIT
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
 from tests.cli.world import World
-from tests.kits.runners import ROOT, GitHubRunner, action, gitlab_script, resolved
+from tests.kits.runners import ROOT, GitHubRunner, action, gitlab_script, gitlab_steps, resolved
 
 _ACTIONS = ("fork", "report", "delete")
 _NUMBER = "github.event.pull_request.number"
@@ -42,30 +43,56 @@ def test_no_other_action_is_used(name: str) -> None:
 def test_an_action_installs_the_commit_that_it_is_of(name: str, tmp_path: Path) -> None:
     """No package of the name is on PyPI: whoever registered it would run code in jobs that have the key."""
     assert action(name)["inputs"]["package"]["default"] == ""
-    place = {"GITHUB_ACTION_PATH": str(ROOT / "github" / name)}
+    path = tmp_path / "path"
+    place = {
+        "GITHUB_ACTION_PATH": str(ROOT / "github" / name),
+        "GITHUB_PATH": str(path),
+        "RUNNER_TEMP": str(tmp_path),
+        "RAMET_PACKAGE": "",
+    }
     script = _steps(name)[0]["run"]
-    checkout = Path(_installed(script, {**place, "RAMET_PACKAGE": ""}, tmp_path))
+    checkout = Path(_installed(script, place, tmp_path))
     assert checkout.resolve() == ROOT.parent
     assert 'name = "ramet"' in (checkout / "pyproject.toml").read_text()
+    [folder] = path.read_text().splitlines()
+    assert [one.name for one in Path(folder).iterdir()] == ["ramet"]
+    assert Path(folder, "ramet").exists()
     assert _installed(script, {**place, "RAMET_PACKAGE": "ramet @ file:///own"}, tmp_path) == "ramet @ file:///own"
 
 
 @pytest.mark.parametrize("job", ["ramet-fork", ".ramet-database", "ramet-report", "ramet-delete"])
 def test_a_job_of_gitlab_installs_what_the_project_names_and_nothing_else(job: str, tmp_path: Path) -> None:
-    script = gitlab_script(job).splitlines()[0]
+    script = gitlab_steps(job)[0]
     package = "git+https://example.com/owner/ramet@0123456789"
-    assert _installed(script, {"RAMET_PACKAGE": package}, tmp_path) == package
+    variables = {"RAMET_PACKAGE": package, "TMPDIR": str(tmp_path)}
+    installed, *there = _installed(script + 'command -v ramet; ls "${PATH%%:*}"', variables, tmp_path).splitlines()
+    assert (installed, there[1:]) == (package, ["ramet"])
+    assert Path(there[0]).parent.name == "bin"
+    assert [one.name for one in tmp_path.iterdir()] == ["programs"]
     with pytest.raises(subprocess.CalledProcessError) as failed:
         _installed(script, {}, tmp_path)
     assert "RAMET_PACKAGE: must name the commit of Ramet to install" in failed.value.stderr
 
 
+# A Python as Debian's is: it makes virtual environments, and only those take packages.
+_PYTHON = """#!/bin/bash -e
+[ "$1 $2" = "-m venv" ] || { echo "error: externally-managed-environment" >&2; exit 1; }
+mkdir -p "$3/bin"
+printf '#!/bin/bash\\ntouch "${0%%/*}/ramet"; chmod +x "${0%%/*}/ramet"; echo "${@: -1}"\\n' >"$3/bin/python3"
+chmod +x "$3/bin/python3"
+"""
+
+
 def _installed(script: str, variables: Mapping[str, str], folder: Path) -> str:
-    """Return what a script has pip install on a machine without the command ramet."""
-    python = folder / "python3"
-    python.write_text('#!/bin/sh\nfor word; do :; done; echo "$word"\n')
-    python.chmod(0o755)
-    environ = {"PATH": str(folder), **variables}
+    """Return what a script has pip install on a machine without the command ramet, and what else it prints."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in ("bash", "chmod", "ln", "ls", "mkdir", "mktemp", "rm", "touch"):
+        if not (programs / name).exists():
+            (programs / name).symlink_to(shutil.which(name) or name)
+    (programs / "python3").write_text(_PYTHON)
+    (programs / "python3").chmod(0o755)
+    environ = {"PATH": str(programs), **variables}
     done = subprocess.run(["/bin/bash", "-ec", script], env=environ, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
