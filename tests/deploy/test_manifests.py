@@ -100,6 +100,17 @@ def test_every_setting_is_one_that_ramet_has() -> None:
     assert given - known == set()
 
 
+def test_the_proxies_of_the_ingress_are_those_that_ramet_believes() -> None:
+    """Without them its cookies are not Secure behind TLS, and the audit has the controller's address."""
+    text = (CHART / "templates/settings.yaml").read_text()
+    known = {one.variable for one in describe_settings().values()}
+    written = set(re.findall(r"^  (RAMET_\w+):", text, re.MULTILINE))
+    assert written - known == set()
+    assert "RAMET_TRUSTED_PROXIES" in written
+    assert "{{- if and .host (not .proxies) }}\n  {{- fail " in text
+    assert yaml.safe_load((CHART / "values.yaml").read_text())["ingress"]["proxies"] == ""
+
+
 def test_no_secret_is_in_the_manifests() -> None:
     assert manifests("Secret") == []
 

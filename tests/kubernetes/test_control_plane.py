@@ -236,8 +236,13 @@ def test_the_manifests_are_what_the_chart_makes() -> None:
     by_project = helm("template", "ramet", str(_CHART), *version, "--set", "services.namespace=ramet-{project}")
     kinds = [one["kind"] for one in yaml.safe_load_all(by_project) if one["metadata"]["name"] == "ramet-services"]
     assert sorted(kinds) == ["ClusterRole", "ClusterRoleBinding"]
-    published = helm("template", "ramet", str(_CHART), *version, "--set", "ingress.host=ramet.example")
-    assert "Ingress" in [one["kind"] for one in yaml.safe_load_all(published)]
+    ingress = "ingress.host=ramet.example,ingress.proxies=10.42.0.0/16"
+    published = {
+        one["kind"]: one
+        for one in yaml.safe_load_all(helm("template", "ramet", str(_CHART), *version, "--set", ingress))
+    }
+    assert "Ingress" in published
+    assert published["ConfigMap"]["data"]["RAMET_TRUSTED_PROXIES"] == "10.42.0.0/16"
     with NamedTemporaryFile("w", suffix=".yaml") as values:  # as numbers of a file, which --set does not make
         values.write("settings: {RAMET_A: 10000000, RAMET_B: 0.5, RAMET_C: on, RAMET_D: off}")
         values.flush()
@@ -249,6 +254,8 @@ def test_the_manifests_are_what_the_chart_makes() -> None:
         ("settings.RAMET_KUBERNETES_NAMESPACE=other", "set services.namespace instead"),
         ("settings.RAMET_PORT=1", "the chart itself sets RAMET_PORT"),
         ("settings.RAMET_TLS_CERT=/tls.crt", "set ingress.host and ingress.tlsSecret instead"),
+        ("settings.RAMET_TRUSTED_PROXIES=10.42.0.1", "set ingress.proxies instead"),
+        ("ingress.host=ramet.example", "ingress.proxies must name the addresses or networks"),
     ):
         with pytest.raises(subprocess.CalledProcessError) as refused:
             helm("template", "ramet", str(_CHART), *version, "--set", wrong)
