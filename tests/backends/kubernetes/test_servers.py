@@ -343,6 +343,16 @@ def test_the_health_of_servers_costs_no_request(made: tuple[FakeCluster, Kuberne
     assert len(found.requests) == asked
 
 
+def test_a_server_that_a_silent_watch_has_not_seen_is_not_lost(made: tuple[FakeCluster, KubernetesBackend]) -> None:
+    found, backend = made
+    assert backend.servers.inspect(SHARED).is_lost
+    found.silent = True
+    backend.servers.initialize(SHARED)
+    assert not backend.servers.inspect(SHARED).is_lost
+    found.remove("clusters", NAME)
+    assert backend.servers.inspect(SHARED).is_lost
+
+
 def test_what_this_backend_lacks_is_refused_with_a_remedy(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     _, backend = made
     with pytest.raises(Invalid, match="The backend for Kubernetes has no"):

@@ -214,9 +214,12 @@ class KubernetesServers:
         return extensions.update(self.place.paths(server), name)
 
     def inspect(self, server: Server) -> Observation:
-        """Tell what the watches say: that costs no request. A replica is asked now and then what it receives."""
-        cluster = self.place.clusters.get(names.cluster_name(server.service_id))
-        if cluster is None:
+        """Tell what the watches say: that costs no request. A replica is asked now and then what it receives.
+
+        Only the API server says that a server is lost: the watch of this process may have stalled before it was made.
+        """
+        known = self.place.clusters.get(names.cluster_name(server.service_id))
+        if known is None and self.place.cluster_of(server.service_id) is None:
             return Observation(False, f"The Cluster of service {server.service_id} is gone.", is_lost=True)
         pod = self.place.primary_pod(server.service_id)
         if pod is not None and pod.is_ready and pod.metadata.deleted_at is None:
