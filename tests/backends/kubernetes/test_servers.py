@@ -12,7 +12,6 @@ from ramet.backends.kubernetes import names, securing, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.site import Forks
 from ramet.errors import Failed, Invalid, Unavailable
-from ramet.model.environment import Environment
 from ramet.model.size import Size
 from ramet.model.wal_level import WalLevel
 from tests.backends.kubernetes.api_server import in_cluster
@@ -212,27 +211,6 @@ def test_a_fork_of_now_adopts_a_volume_made_of_a_snapshot(made: tuple[FakeCluste
     written = [path for verb, path in found.requests if verb == "PATCH" and "forkfork12" in path]
     kinds = list(dict.fromkeys(path.split("/")[-2] for path in written))
     assert kinds == ["networkpolicies", "volumesnapshots", "persistentvolumeclaims", "services", "clusters"]
-
-
-@pytest.mark.parametrize(
-    ("environment", "fork_egress", "rules"),
-    [("DEV", "allow", None), ("PROD", "deny", None), ("DEV", "deny", 3), ("DEV", "10.0.0.0/8,192.0.2.7/32", 4)],
-)
-def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_egress: str, rules: int | None) -> None:
-    with in_cluster(fork_egress=fork_egress) as (found, place):
-        backend = KubernetesBackend(place)
-        answers(found, "", errors="fe_sendauth: no password supplied", code=2)
-        backend.servers.initialize(SHARED)
-        fork = replace(FORK, environment=Environment(environment))
-        backend.restore.capture(fork, Source(SHARED))
-        key = ("networkpolicies", "ramet-forkfork12-egress")
-        assert found.objects[key]["spec"]["policyTypes"] == ["Egress"]
-        (only,) = found.objects[key]["spec"]["egress"]
-        assert only["to"][0]["ipBlock"]["cidr"] == "127.0.0.1/32"
-        backend.servers.open(fork)
-        backend.servers.open(SHARED)
-        policies = {name: one["spec"]["egress"] for (kind, name), one in found.objects.items() if kind == key[0]}
-        assert {name: len(one) for name, one in policies.items()} == ({} if rules is None else {key[1]: rules})
 
 
 def test_a_server_that_stops_without_an_answer_keeps_no_position_of_an_earlier_stop(

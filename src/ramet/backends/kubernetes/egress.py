@@ -1,10 +1,17 @@
 """What forks may connect to: nothing until they are secured, then what the settings say."""
 
+import math
+import time
+from dataclasses import dataclass, field
+
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes import names, policies
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import NetworkPolicy
 from ramet.model.environment import Environment
+
+_LOOK_SECONDS = 60.0
 
 
 def close(place: Place, service_id: str) -> None:
@@ -31,3 +38,36 @@ def _settle(place: Place, service_id: str, primary_id: str | None = None, *, is_
         return
     networks = [] if allowed == policies.DENY else allowed.split(",")
     place.api.apply(NetworkPolicy, policies.restricted(service_id, place.api.addresses(), networks, primary_id))
+
+
+@dataclass
+class Renewal:
+    """Keeps the policies of open forks to where the API server is now: it moves when its nodes are replaced."""
+
+    place: Place
+    _addresses: frozenset[ApiAddress] = frozenset()
+    _looked_at: float = -math.inf
+    _applied: dict[str, frozenset[ApiAddress]] = field(default_factory=dict)
+
+    def renew(self, server: Server) -> None:
+        """Apply an existing policy again, once in each process and when the addresses have changed."""
+        if server.environment is not Environment.DEV or self.place.site.fork_egress == policies.ALLOW:
+            return
+        self._look()
+        if not self._addresses or self._applied.get(server.service_id) == self._addresses:
+            return
+        if server.primary is None:
+            settle(self.place, server)
+        elif self.place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
+            follow(self.place, server.service_id, server.primary.service_id)
+        self._applied[server.service_id] = self._addresses
+
+    def forget(self, service_id: str) -> None:
+        """Forget a service that is gone."""
+        self._applied.pop(service_id, None)
+
+    def _look(self) -> None:
+        """Ask for the addresses once a minute, whether there is an answer or not."""
+        if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self._addresses = frozenset(self.place.api.addresses())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observation, Readiness, Server
@@ -65,6 +66,11 @@ class KubernetesServers:
     route: Route = field(default_factory=Route)
     _maintained: dict[str, Report] = field(default_factory=dict)
     _following: dict[str, tuple[float, bool]] = field(default_factory=dict)
+
+    @cached_property
+    def renewal(self) -> egress.Renewal:
+        """The renewal of what forks may connect to."""
+        return egress.Renewal(self.place)
 
     def initialize(self, server: Server) -> None:
         """Make the Cluster; the operator makes its volume, and starts the server at once, closed to clients."""
@@ -189,6 +195,7 @@ class KubernetesServers:
             retention.remove_unrestorable(self.place, service_id)
         self._maintained.pop(service_id, None)
         self._following.pop(service_id, None)
+        self.renewal.forget(service_id)
         self.place.reports.forget(service_id)
 
     def refresh(self, server: Server) -> bool:
@@ -246,9 +253,12 @@ class KubernetesServers:
     def maintain(self, server: Server, budget_seconds: float, now: datetime) -> Maintenance:
         """Take their rights to write from read-only roles, once a minute; logs are the cluster's business.
 
-        The pods of a pooler are replaced when the certificate in them is an old one. What servers archive with is made
-        again in their namespace, once in each process: its keys may be others than those of the process before.
+        Forks reach the API server where it is now. The pods of a pooler are replaced when the certificate in them is an
+        old one. What servers archive with is made again in their namespace, once in each process: its keys may be
+        others than those of the process before.
         """
+        with contextlib.suppress(Error, OSError):  # the next call tries again
+            self.renewal.renew(server)
         with contextlib.suppress(Error):  # their pods say why they cannot archive
             self.place.ensure_store(server)
         if server.pooler_port is not None or server.primary is not None:
