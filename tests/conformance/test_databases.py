@@ -1,6 +1,7 @@
 """Rules 21 to 23 of docs/compatibility.md: the database side, over TLS, with psycopg and psql."""
 
 import subprocess
+from contextlib import suppress
 from urllib.parse import quote
 
 import psycopg
@@ -109,8 +110,12 @@ def test_rule_22_a_role_of_the_platforms_functions_reads_all_and_no_setting_lets
     assert ramet.rows(shop, "SELECT count(*) FROM orders", **bare) == [(1000,)]
     for escape in ("SET default_transaction_read_only = off", "RESET ALL", "SET ROLE tsdbadmin"):
         refusals = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
-        with pytest.raises(refusals), ramet.connect(shop, **bare) as connection:
-            connection.execute(f"{escape}; DELETE FROM orders".encode())
+        with ramet.connect(shop, **bare) as connection:
+            with suppress(*refusals):
+                connection.execute(escape.encode())
+            # Alone: the statements of one string are one transaction, which would have begun read-only.
+            with pytest.raises(refusals):
+                connection.execute("DELETE FROM orders")
 
 
 def test_rule_23_a_wrong_password_has_its_known_sqlstate(ramet: Ramet, shop: Service) -> None:
