@@ -14,7 +14,7 @@ from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
 from tests.kubernetes.ramets import Ledger, close_segment, login, objects_of, running_in_cluster
 
-_COMMITTED = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
+COMMITTED = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Archived:
     def committed(self) -> dict[int, datetime]:
         """Return when each row of the parent was committed, as PostgreSQL stored it."""
         with login(self.parent, self.password) as connection:
-            return {int(n): at for n, at in connection.execute(_COMMITTED).fetchall()}
+            return {int(n): at for n, at in connection.execute(COMMITTED).fetchall()}
 
     def fork_as_of(self, target: datetime) -> Service:
         """Request a fork of the parent as of a time."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -16,6 +16,7 @@ from ramet.client import Client
 from ramet.errors import Error
 from ramet.model.environment import Environment
 from ramet.model.fork import ForkStrategy
+from tests.kubernetes.archived import COMMITTED
 from tests.kubernetes.ramets import Ledger, close_segment, login, objects_of, rows, running_in_cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
@@ -88,14 +89,13 @@ def test_a_past_time_comes_from_the_archive(house: House) -> None:
         eventually(is_archived, "the archive", 2.0, seconds=300)
 
     await_archived(datetime.now(UTC))  # after the first base backup
-    house.ledger.await_rows(20)
-    target = datetime.now(UTC)
-    house.ledger.await_rows(10)
+    house.ledger.await_rows(30)
+    with login(house.parent, house.password) as connection:
+        committed = dict(connection.execute(COMMITTED).fetchall())
+    target = committed[max(committed) - 10]
     await_archived(target)
     fork, password = house.forked(ForkStrategy.PITR, target.isoformat())
-    found = rows(fork, password)
-    assert found == list(range(1, len(found) + 1))
-    assert house.ledger.before(target) <= found[-1] <= house.ledger.before(target + timedelta(seconds=1)) + 1
+    assert rows(fork, password) == [n for n, at in committed.items() if at <= target]
     house.remove(fork)
 
 

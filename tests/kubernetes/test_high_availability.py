@@ -13,6 +13,7 @@ from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.client import Client
 from ramet.model.fork import ForkStrategy
+from tests.kubernetes.archived import COMMITTED
 from tests.kubernetes.ramets import login, rows, running_in_cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
@@ -78,9 +79,8 @@ def await_another(before: str, name: str, at: str) -> None:
 
 def fork_across_failovers(client: Client, service: Service, password: str) -> None:
     """Fork the service as of a time just before its last row: WAL of three timelines leads there from its snapshot."""
-    query = "SELECT n, pg_xact_commit_timestamp(xmin) FROM ledger ORDER BY n"
     with login(service, password) as connection:
-        committed = dict(connection.execute(query).fetchall())
+        committed = dict(connection.execute(COMMITTED).fetchall())
     target = committed[sorted(committed)[-10]]
     fork = client.fork_service(service.service_id, ForkStrategy.PITR, target_time=target.isoformat())
     assert fork.initial_password is not None

@@ -74,6 +74,15 @@ def answers(endpoint: Endpoint, password: str) -> bool:
     return True
 
 
+def has_rows(endpoint: Endpoint | None, password: str, count: int) -> bool:
+    assert endpoint is not None
+    try:
+        with through(endpoint, password) as connection:
+            return connection.execute("SELECT count(*) FROM ledger").fetchone() == (count,)
+    except psycopg.OperationalError:
+        return False
+
+
 def test_a_pooler_has_a_session_pool_and_a_transaction_pool_over_tls(house: House) -> None:
     at, service_id = pooler_of(house), house.service.service_id
     with through(at, house.password) as session, through(at, house.password, "tsdb_transaction") as transaction:
@@ -135,7 +144,10 @@ def test_a_replica_set_follows_its_service_until_it_is_deleted(house: House) -> 
     client.wait_paused(service_id)
     client.start_service(service_id)
     client.wait_ready(service_id)
-    active_set(house, made.id)
+    started = active_set(house, made.id)
+    with login(house.service, house.password) as writing:
+        writing.execute("INSERT INTO ledger VALUES (102)")
+    eventually(lambda: has_rows(started.endpoint, house.password, 102), "the rows of the started set")
     client.delete_replica_set(service_id, made.id)
     eventually(lambda: client.list_replica_sets(service_id) == [], seconds=180)
     left = kubectl("get", "all,pvc,configmaps,volumesnapshots", f"--namespace={house.namespace}", "--output=name")
