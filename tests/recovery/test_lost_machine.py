@@ -163,7 +163,8 @@ def fill(lost: Lost) -> datetime:
 
 
 def extend(instance: Instance, service: str) -> tuple[int, int]:
-    """Give a service a shorter window, a pooler and read replicas; return the ports of these."""
+    """Give a service a login, a shorter window, a pooler and read replicas; return the ports of these."""
+    instance.ask("POST", f"{service}/logins", {})
     instance.ask("PUT", f"{service}/restoreSettings", {"window_days": 3})
     instance.ask("POST", f"{service}/enablePooler")
     reports = {"name": "reports", "nodes": 1, "cpu_millis": 500, "memory_gbs": 1}
@@ -183,6 +184,7 @@ def assert_clients_find_their_rows(instance: Instance, lost: Lost, port: int, en
     verifying = {"sslmode": "verify-ca", "sslrootcert": str(instance.data / "secrets" / "ca.crt")}
     with lost.connect(port, **verifying) as connection:
         assert connection.execute("SELECT count(*), sum(number) FROM entry").fetchone() == (1000, 500_500)
+        assert connection.execute("SELECT FROM pg_roles WHERE starts_with(rolname, 'ramet_login_')").fetchall() == []
     with connect(port, "a password of a tenant", user="reader") as connection:
         assert connection.execute("SELECT count(*) FROM entry").fetchone() == (1000,)
     for endpoint in endpoints:

@@ -3,6 +3,7 @@
 from dataclasses import replace as with_fields
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -27,6 +28,8 @@ from ramet.model.service import status_of
 from ramet.model.status import Status
 from ramet.model.timestamps import rfc3339
 from ramet.model.upstream import FollowMethod
+from ramet.operations.procedure import Outcome, Procedure, Work
+from ramet.operations.worker import Worker
 from ramet.recovery.collect import Content, collect
 from ramet.recovery.contents import Holding
 from ramet.recovery.plan import make_plan
@@ -34,6 +37,7 @@ from ramet.recovery.rows import submit_recoveries
 from ramet.recovery.session import progress_of
 from ramet.store import sessions
 from ramet.store.services import deleted_in_archive, update_service
+from tests import procedure_laws as laws
 from tests.recovery.losses import archive
 from tests.worlds import World, fork_service, make_world
 
@@ -260,6 +264,19 @@ def test_a_service_that_subscribed_says_that_it_receives_nothing_any_more_and_is
     new.worker.run_until_idle()
     assert services.get_service(new.plane, world.project.id, shop.id).upstream is None
     assert new.backend.values(shop.id) == ["one"]
+
+
+def test_logins_whose_keys_cannot_end_them_any_more_do_not_come_back(new: World, lost: Content) -> None:
+    def with_logins(one: Procedure) -> Procedure:
+        def boot(work: Work[Any]) -> Outcome:
+            new.backend.volumes[work.subject].logins["ramet_login_lost"] = False
+            return one.steps["boot"](work)
+
+        return with_fields(one, steps={**one.steps, "boot": boot})
+
+    new.worker = Worker(new.store, laws.rewritten(new.procedures, "recover", with_logins))
+    for recovered in recover(new, lost):
+        assert new.backend.volumes[recovered].logins == {}
 
 
 def test_an_archive_that_is_not_set_is_waited_for(new: World, lost: Content) -> None:

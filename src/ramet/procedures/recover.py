@@ -6,7 +6,8 @@ fetch    base backup and WAL, staged beside the volume          destroy
 capture  the volume; what was staged is removed                 (destroy)
 recover  the wanted state, cleanly stopped, on a new timeline   (destroy)
 boot     a server, closed to clients; its files are flushed; it
-         does not subscribe any more to a source it followed    (destroy)
+         does not subscribe any more to a source it followed,
+         and has no logins of keys                              (destroy)
 stop     a stopped server; PAUSED, if it was paused             (destroy)
 start    a server with all its jobs, closed to clients          (destroy)
 open     an open endpoint: READY                                -
@@ -25,7 +26,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
-from ramet.backends.interface.values import Capture, Source
+from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.fork_report import CaptureFacts
 from ramet.model.gaps import Gap
@@ -92,8 +93,12 @@ class Recover(Creation):
         booting = _or_again_after_reboot(work, lambda: boot(self.tools, work, server, first=True))
         if booting is not None:
             return booting
-        killed = retry_if_server_killed(work, lambda: self.tools.backend.subscriptions.detach(server))
-        return killed or Next("stop")
+        return retry_if_server_killed(work, lambda: self._part(server)) or Next("stop")
+
+    def _part(self, server: Server) -> None:
+        """Remove what only the lost host could end: a subscription, and the logins, which no catalogue has."""
+        self.tools.backend.subscriptions.detach(server)
+        self.tools.backend.logins.drop_all(server)
 
     def stop(self, work: Work[RecoverState]) -> Outcome:
         """Stop the server, whose first start has held its jobs back."""

@@ -22,3 +22,9 @@ class Logins(Protocol):
 
         A role that is not there is no error. Raises Unavailable when something else keeps one from being dropped.
         """
+
+    def drop_all(self, server: Server) -> None:
+        """Drop the logins of a running server that was recovered: they belong to keys of the lost host. May run again.
+
+        One that something keeps from being dropped cannot log in. Raises Unavailable when one still can.
+        """

@@ -23,3 +23,7 @@ class KubernetesLogins:
     def drop(self, server: Server, roles: Sequence[str]) -> None:
         self.place.check_runs(server)
         logins.drop(self.place.paths(server), roles)
+
+    def drop_all(self, server: Server) -> None:
+        self.place.check_runs(server)
+        logins.drop_all(self.place.paths(server))

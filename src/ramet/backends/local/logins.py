@@ -21,3 +21,6 @@ class LocalLogins:
 
     def drop(self, server: Server, roles: Sequence[str]) -> None:
         logins.drop(self.instances.paths(server.service_id), roles)
+
+    def drop_all(self, server: Server) -> None:
+        logins.drop_all(self.instances.paths(server.service_id))

@@ -19,3 +19,7 @@ class MemoryLogins(MemoryPart):
         """Forget them."""
         volume = self._memory.running(server.service_id)
         volume.logins = {role: read_only for role, read_only in volume.logins.items() if role not in roles}
+
+    def drop_all(self, server: Server) -> None:
+        """Forget them all."""
+        self._memory.running(server.service_id).logins.clear()

@@ -340,3 +340,22 @@ def test_a_login_with_the_admins_rights_is_refused_where_there_is_no_admin_or_da
 def test_no_role_but_a_login_is_dropped(place: Place) -> None:
     place.logins.drop(place.server, ["tsdbadmin", "ramet"])
     place.open("tsdbadmin", place.password).close()
+
+
+def test_of_recovered_logins_none_can_log_in_and_one_stays_that_something_keeps(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    passwords = {name: place.make(name) for name in ("ramet_login_kept", "ramet_login_lost")}
+    with place.open("ramet_login_kept", passwords["ramet_login_kept"], dbname="template1") as session:
+        session.execute("SET ROLE NONE")
+        session.execute("SELECT lo_create(0)")
+    query = "SELECT rolname, rolcanlogin FROM pg_roles WHERE starts_with(rolname, 'ramet_login_')"
+    with connections.connect(place.instances.paths(place.server.service_id), "template1") as platform:
+        with platform.transaction():
+            platform.execute("LOCK pg_largeobject_metadata")
+            place.logins.drop_all(place.server)
+            assert platform.execute(query).fetchall() == [("ramet_login_kept", False)]
+        assert "ramet_login_kept" in caplog.text
+        for _ in range(2):
+            place.logins.drop_all(place.server)
+            assert platform.execute(query).fetchall() == []

@@ -4,6 +4,7 @@ What a role owns all the same goes to the admin when the role is dropped. The ri
 `read_only_access`.
 """
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -15,10 +16,11 @@ from ramet.backends.local.sql import closed_databases, connections, ownership, p
 from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, Connection
 from ramet.backends.local.sql.raw_names import database_of
-from ramet.errors import Error, Failed, Unavailable, WrongState
+from ramet.errors import Error, Failed, Unavailable, Unseen, WrongState
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
 
+_log = logging.getLogger(__name__)
 PREFIX = "ramet_login_"
 _MOST_CONNECTIONS = 20
 # Whoever takes a transaction ID makes another snapshot due, so a role that cannot be dropped yet is disabled only once.
@@ -27,6 +29,7 @@ _FOUND = """
 SELECT oid, rolname, rolcanlogin OR xmax <> 0 FROM pg_authid
 WHERE rolname = ANY(%s) AND starts_with(rolname, %s) ORDER BY rolname
 """
+_EVERY = "SELECT rolname, rolcanlogin FROM pg_authid WHERE starts_with(rolname, %s)"
 # ALTER ROLE takes a transaction ID before it waits for another transaction, and this does not.
 _AWAIT = "SELECT FROM pg_authid WHERE oid = %s FOR UPDATE"
 _NO_LOGIN = "ALTER ROLE {} NOLOGIN"
@@ -101,6 +104,26 @@ def drop(paths: ServicePaths, roles: Sequence[str]) -> None:
         raise Unavailable(
             "ROLE_IN_USE", f"Roles {', '.join(roles)} of service {paths.service_id} were not dropped yet", str(error)
         ) from error
+
+
+def drop_all(paths: ServicePaths) -> None:
+    """Drop all roles of this kind from data that has them of another machine; may run again.
+
+    One that cannot be dropped is named in the log, and cannot log in. Raises Unavailable when one still can.
+    """
+    try:
+        drop(paths, [name for name, _ in _every(paths)])
+    except Unseen:
+        raise
+    except Unavailable as error:
+        if any(can_log_in for _, can_log_in in _every(paths)):
+            raise
+        _log.warning("%s, and cannot log in: %s", error, error.details)
+
+
+def _every(paths: ServicePaths) -> list[tuple[str, bool]]:
+    with connections.connect(paths) as connection:
+        return [(name, can_log_in) for name, can_log_in in connection.execute(_EVERY, (PREFIX,)).fetchall()]
 
 
 def _drop(paths: ServicePaths, roles: Sequence[str]) -> None:
