@@ -48,7 +48,7 @@ def run(pair: Pair, rewrite: Rewrite) -> Move:
     return found
 
 
-def held_at(pair: Pair, step: str) -> tuple[str, list[bool]]:
+def held_at(pair: Pair, step: str, **fields: object) -> tuple[str, list[bool]]:
     """Begin a move that goes no further than before a step, until the list is emptied."""
     blocked = [True]
 
@@ -60,7 +60,7 @@ def held_at(pair: Pair, step: str) -> tuple[str, list[bool]]:
 
         return replace(one, steps={**one.steps, step: wait})
 
-    move_id = pair.request(pair.service())
+    move_id = pair.request(pair.service(), **fields)
     pair.here.worker = Worker(pair.here.store, laws.rewritten(pair.here.procedures, "move", rewrite))
     pair.work()
     return move_id, blocked

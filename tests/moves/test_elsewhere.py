@@ -8,6 +8,7 @@ import pytest
 from ramet.client import ApiError, Client
 from ramet.client.elsewhere import Elsewhere, as_of_procedure
 from ramet.control.labels import update_labels
+from ramet.control.services import rename_service
 from ramet.errors import Unavailable, WrongState
 from ramet.followers.verbs import promote_service
 from ramet.model.labels import MOST_LABELS
@@ -89,7 +90,7 @@ def test_labels_that_are_added_while_a_service_is_copied_do_not_end_its_move(pai
     assert pair.copies()[0].labels == labels
 
 
-def test_labels_that_are_set_there_stay_where_the_rest_is_given_once_more(
+def test_what_is_changed_there_stays_where_the_rest_is_given_once_more(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     move_id, blocked = held_at(pair, "equip")
@@ -100,13 +101,15 @@ def test_labels_that_are_set_there_stay_where_the_rest_is_given_once_more(
         asked.append(service_id)
         if len(asked) == 1:
             update_labels(pair.there.plane, pair.there.project.id, service_id, {"set": "there"})
+            rename_service(pair.there.plane, pair.there.project.id, service_id, "there")
             raise Unavailable("SERVER_UNREACHABLE", "No Ramet answers")
         return notes
 
     monkeypatch.setattr(Watched, "equip", lose_first_answer)
     go_on(pair, blocked)
     assert (shown(pair, move_id).status, len(asked)) == (OperationStatus.SUCCEEDED, 2)
-    assert pair.copies()[0].labels == {"set": "there"}
+    (copy,) = pair.copies()
+    assert (copy.labels, copy.name) == ({"set": "there"}, "there")
 
 
 @pytest.mark.parametrize("status", [403, 503])

@@ -11,7 +11,7 @@ from ramet.control.poolers import enable_pooler
 from ramet.control.protection import set_protection
 from ramet.control.replica_sets import ReplicaSetRequest, create_set
 from ramet.control.replication import set_wal_level
-from ramet.control.services import delete_service, set_environment, start_service
+from ramet.control.services import delete_service, rename_service, set_environment, start_service
 from ramet.control.sleep import set_sleep
 from ramet.errors import Error, Failed, Invalid, WrongState
 from ramet.followers.verbs import promote_service
@@ -134,6 +134,22 @@ def test_what_a_service_has_goes_with_it(pair: Pair) -> None:
     assert (copy.labels, wal_level_of(copy.settings)) == ({"team": "shop"}, WalLevel.LOGICAL)
     assert copy.pooler_port is not None
     assert shown(pair, found.id).notes == ()
+
+
+@pytest.mark.parametrize(("requested", "name"), [(None, "store"), ("shop", "shop")])
+def test_a_name_and_an_environment_that_are_changed_while_a_service_is_copied_go_with_it(
+    pair: Pair, requested: str | None, name: str
+) -> None:
+    move_id, blocked = held_at(pair, "claim", name=requested)
+    plane, project_id = pair.here.plane, pair.here.project.id
+    rename_service(plane, project_id, pair.moved, "store")
+    set_environment(plane, project_id, pair.moved, Environment.PROD)
+    go_on(pair, blocked)
+    (copy,), found, kept = pair.copies(), shown(pair, move_id), pair.look()
+    assert (copy.name, copy.environment, copy.labels) == (name, Environment.PROD, {})
+    assert (found.status, found.name, found.notes) == (OperationStatus.SUCCEEDED, name, ())
+    assert kept.name == found.kept_as
+    assert kept.name.startswith("store-moved-")
 
 
 def test_what_a_service_cannot_take_along_is_refused_with_all_reasons(pair: Pair) -> None:

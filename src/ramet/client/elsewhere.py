@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
+from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, Keeping
 from ramet.client.errors import UNKNOWN_ANSWER, TimedOut, is_absence
 from ramet.client.http_connection import Limits
@@ -24,6 +25,7 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _TIMEOUT_SECONDS = 30.0
 # A step that waits holds one of few threads, and whoever names the other Ramet may have made it.
 _LIMITS = Limits(seconds=60.0, size_bytes=16 * 1024**2)
+_Gift = tuple[str, Callable[[], object]]
 _MOST_CHARACTERS = 1000  # of a text from there: a step that waits records it several times a second
 
 
@@ -81,11 +83,19 @@ class Elsewhere:
         self.client.promote_service(service_id, wait_for_lsn=lsn, drain=True, take_place=True)
 
     def equip(self, service_id: str, belongings: Belongings, mark: Mapping[str, str]) -> list[str]:
-        there = self.client.get_service(service_id).metadata.labels
-        if mark.items() <= there.items():
-            self.client.update_labels(service_id, {**dict.fromkeys(there), **belongings.labels})
+        there, notes = self.client.get_service(service_id), list[str]()
+        labels = there.metadata.labels
+        if mark.items() <= labels.items():
+            notes += self._given(self._renewals(there, belongings))
+            self.client.update_labels(service_id, {**dict.fromkeys(labels), **belongings.labels})
+        return notes + self._given(self._gifts(service_id, belongings))
+
+    def delete(self, service_id: str) -> None:
+        self.client.delete_service(service_id)
+
+    def _given(self, gifts: Iterator[_Gift]) -> list[str]:
         notes = list[str]()
-        for what, give in self._gifts(service_id, belongings):
+        for what, give in gifts:
             try:
                 give()
             except ApiError as error:
@@ -94,10 +104,15 @@ class Elsewhere:
                 notes.append(_cut(f"It has no {what} there: {error}"))
         return notes
 
-    def delete(self, service_id: str) -> None:
-        self.client.delete_service(service_id)
+    def _renewals(self, there: Service, belongings: Belongings) -> Iterator[_Gift]:
+        """Yield what the service has had there from the beginning, and has changed here since then."""
+        client, service_id, environment = self.client, there.service_id, belongings.environment
+        if there.name != belongings.name:
+            yield f"name {belongings.name}", lambda: client.rename_service(service_id, belongings.name)
+        if there.metadata.environment != environment:
+            yield f"environment {environment}", lambda: client.set_environment(service_id, environment)
 
-    def _gifts(self, service_id: str, belongings: Belongings) -> Iterator[tuple[str, Callable[[], object]]]:
+    def _gifts(self, service_id: str, belongings: Belongings) -> Iterator[_Gift]:
         """Yield what a service is given, each with the call that does it."""
         client, span = self.client, belongings.life_span
         if belongings.wal_level is not WalLevel.REPLICA:

@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Belongings:
-    """What the service has there, too: the first six from the beginning, labels and the others when it is open."""
+    """What the service has there, too: the first six from the beginning, all but the size as it is when it is open."""
 
     name: str
     service_type: ServiceType
@@ -99,8 +99,8 @@ class Destination(Protocol):
     def equip(self, service_id: str, belongings: Belongings, mark: Mapping[str, str]) -> list[str]:
         """Give an open service what it has here; return in sentences what it could not be given. May run again.
 
-        As long as it has the mark its labels become those that the service has here now, without the mark: after that
-        those that it has there count.
+        As long as it has the mark its name, environment and labels become those that the service has here now, without
+        the mark: after that those that it has there count.
         """
 
     def delete(self, service_id: str) -> None:

@@ -32,6 +32,7 @@ from ramet.backends.interface.replication import Trust
 from ramet.endpoints import connection_uri
 from ramet.errors import Error, Failed, Unavailable
 from ramet.machine import sealing
+from ramet.model.names import suffixed
 from ramet.model.passwords import Secret, scram_verifier
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service, status_of
@@ -49,6 +50,7 @@ _log = logging.getLogger(__name__)
 PURPOSE = "keys of moves"
 MOVED = "moved"  # the setting with the id of the move by which the service is elsewhere
 GIVEN_UP = "move_given_up"  # the setting with the id of a move whose other Ramet is lost, as an admin said
+KEPT = "moved"  # in the name of the service that stays here
 _MARK = "ramet-move"
 _CLOSE_BYTES = 16 * 1024**2
 _LOOK_SECONDS = 0.2
@@ -191,19 +193,22 @@ class Move(Steps):
         return Next("equip", state)
 
     def equip(self, work: Work[MoveState]) -> Outcome:
+        service = self.tools.service(work.subject)
+        name = work.state.name if work.state.is_named else service.name
         try:
             with self._destination(work) as there:
-                belongings = belongings_of(self.tools.service(work.subject), work.state.name)
+                belongings = belongings_of(service, name)
                 notes = there.equip(_target_of(work), belongings, _mark_of(work))
         except Error as error:
             if self.tools.clock() - work.step_started_at < _EQUIP_WITHIN:
                 return Wait(_PAUSE_SECONDS, str(error))
             notes = [f"Its settings may not be complete: {error}"]
-        return Next("end", replace(work.state, notes=(*work.state.notes, *notes)))
+        return Next("end", replace(work.state, name=name, notes=(*work.state.notes, *notes)))
 
     def end(self, work: Work[MoveState]) -> Outcome:
         self.tools.backend.replication.refuse_copy(self.tools.server(work))
-        return Done(changes=lambda tx: _keep_paused(tx, work))
+        kept_as = _kept_as(work.state, self.tools.service(work.subject))
+        return Done(replace(work.state, kept_as=kept_as), changes=lambda tx: _keep_paused(tx, work))
 
     def undo_promote(self, work: Work[MoveState]) -> None:
         """Make sure that the service there does not take the place of this one, or record that it did.
@@ -326,9 +331,16 @@ class Move(Steps):
 def _keep_paused(tx: sa.Connection, work: Work[MoveState]) -> None:
     """Record that the service has moved: here it stays paused, under another name."""
     service = services.get_service(tx, work.subject, lock=True)
-    known = {} if service is None else service.settings
-    settings = {**known, MOVED: work.operation_id}
-    finish(tx, work, paused=True, down_reason=None, name=work.state.kept_as, settings=settings)
+    if service is None:
+        raise AssertionError(f"BUG: service {work.subject} is gone while it is claimed")
+    settings = {**service.settings, MOVED: work.operation_id}
+    finish(tx, work, paused=True, down_reason=None, name=_kept_as(work.state, service), settings=settings)
+
+
+def _kept_as(state: MoveState, service: Service) -> str:
+    """Return the name that the service gets here: that of the request, or the same for the name that it has now."""
+    _, mark, time = state.kept_as.rpartition(f"-{KEPT}-")
+    return suffixed(service.name, mark + time)
 
 
 def _is_free(service: Service) -> bool:

@@ -19,7 +19,7 @@ from ramet.model.pem import is_pem
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.service import Service, status_of
 from ramet.model.status import OperationStatus, Status
-from ramet.moves.procedure import GIVEN_UP, PURPOSE
+from ramet.moves.procedure import GIVEN_UP, KEPT, PURPOSE
 from ramet.moves.refusals import check_can_move
 from ramet.procedures.servers import server_of
 from ramet.procedures.spec import submit
@@ -87,7 +87,8 @@ def move_service(plane: Plane, project_id: str, service_id: str, request: MoveRe
             authority=request.authority,
             password=sealing.seal(plane.root_key, PURPOSE, service.id, new_password()),
             name=name or service.name,
-            kept_as=unused_name(plane, tx, service, "moved"),
+            is_named=name is not None,
+            kept_as=unused_name(plane, tx, service, KEPT),
         )
         operation_id = submit(tx, ProcedureName.MOVE, service.id, state)
         accepted = operations.get(tx, operation_id)

@@ -200,7 +200,8 @@ class MoveState(Interrupting, frozen=True, kw_only=True):
 
     `password` is that of `role`, as which the copy streams. `target_id` is the service there; `end_lsn` is where the
     service ends here. From the time when `is_decided`, only the other Ramet can say where the service is.
-    `kept_as` is the name that the service gets here. `address` is the endpoint there.
+    `name` is that of the service there, with `is_named` as requested, otherwise as it is here at the end; `kept_as` is
+    the name that the service gets here. `address` is the endpoint there.
     """
 
     to_url: str
@@ -210,6 +211,7 @@ class MoveState(Interrupting, frozen=True, kw_only=True):
     password: str | None
     name: str
     kept_as: str
+    is_named: bool = True
     to_project_id: str = ""
     role: str = ""
     target_id: str | None = None
