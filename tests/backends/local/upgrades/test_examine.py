@@ -91,3 +91,21 @@ def test_statements_are_those_of_a_database_in_another_encoding(
     assert made is not None
     assert [(one.lines, one.problem) for one in made.plans] == [(("Seq Scan on é",), None)] * count
     instances.remove(server.service_id, 10)
+
+
+def test_databases_that_pg_upgrade_refuses_are_named_with_what_helps(instances: Instances) -> None:
+    server = new_server(instances)
+    boot(instances, server)
+    instances.secure(server, is_new=True, neutralize=False)
+    paths, installation = instances.paths(server.service_id), instances.installations.of(server.pg_major)
+    with connections.connect(paths) as connection:
+        for name in ("broken", "closed"):
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        connection.execute("ALTER DATABASE closed ALLOW_CONNECTIONS false")
+        connection.execute("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'")
+    found = {one.subject: one.remedy for one in examine(paths, installation, installation).refusals}
+    assert found == {
+        "database broken": 'DROP DATABASE "broken".',
+        "database closed": 'ALTER DATABASE "closed" ALLOW_CONNECTIONS true, or drop it.',
+    }
+    instances.remove(server.service_id, 10)

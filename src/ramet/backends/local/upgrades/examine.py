@@ -16,7 +16,10 @@ _FIRST_OF_USERS = 16384
 _DEFAULT_VERSION = re.compile(r"^\s*default_version\s*=\s*'([^']*)'", re.MULTILINE)
 _EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY 1"
 _LIBRARIES = f"SELECT DISTINCT probin FROM pg_proc WHERE probin IS NOT NULL AND oid >= {_FIRST_OF_USERS} ORDER BY 1"  # noqa: S608
-_CLOSED = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY 1"
+_CLOSED = """
+SELECT datname FROM pg_database WHERE NOT datallowconn AND datconnlimit <> -2 AND datname <> 'template0' ORDER BY 1
+"""
+_INVALID = "SELECT datname FROM pg_database WHERE datconnlimit = -2 ORDER BY 1"
 _SUBSCRIPTIONS = "SELECT subname FROM pg_subscription ORDER BY 1"
 _PREPARED = "SELECT database, gid FROM pg_prepared_xacts ORDER BY 1, 2"
 _STATEMENTS = """
@@ -56,6 +59,10 @@ def _cluster_refusals(connection: Connection, new: Installation) -> Iterator[Ref
             f"database {name}",
             "it accepts no connections, and pg_upgrade has to read it",
             f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true, or drop it.',
+        )
+    for name in (shown(name) for (name,) in connection.execute(_INVALID).fetchall()):
+        yield Refusal(
+            f"database {name}", "its removal was interrupted, and pg_upgrade refuses it", f'DROP DATABASE "{name}".'
         )
     for (name,) in connection.execute(_SUBSCRIPTIONS).fetchall():
         yield Refusal(
