@@ -46,6 +46,7 @@ ALTER EVENT TRIGGER first ENABLE ALWAYS;
 GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO app;
 GRANT CREATE ON SCHEMA pg_catalog TO app WITH GRANT OPTION;
 REVOKE EXECUTE ON FUNCTION pg_sleep(float8) FROM PUBLIC;
+CREATE SERVER far FOREIGN DATA WRAPPER wrapper;
 DELETE FROM trapped
 """
 _IN_POSTGRES = """
@@ -104,8 +105,13 @@ def adopted(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Ad
         run(paths, "postgres", f"CREATE DATABASE {name} OWNER x")
     run(paths, "shop", _OF_X)
     run(paths, "closed", _IN_CLOSED)
+    run(paths, "postgres", "CREATE DATABASE firsts")
+    run(paths, "firsts", "CREATE TABLE kept (a int)")
+    for name in ("postgres", "template0", "template1"):
+        run(paths, "postgres", f"ALTER DATABASE {name} OWNER TO x")
     run(paths, "postgres", _IN_POSTGRES)
-    run(paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
+    for name in ("closed", "firsts"):
+        run(paths, "postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     run(paths, "postgres", "CREATE DATABASE broken")  # as DROP DATABASE leaves it when it is interrupted
     run(paths, "postgres", "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'broken'")
     foreign.write(paths, foreign.Foreign("ramet", "shop", ("x",)))
@@ -175,6 +181,28 @@ def test_a_database_that_accepts_no_connections_is_not_left_out(adopted: Adopted
     finally:
         run(adopted.paths, "postgres", "ALTER DATABASE closed ALLOW_CONNECTIONS false")
     assert found == [("D", 10)]
+
+
+def test_databases_of_every_server_are_the_platforms_and_all_others_the_admins(adopted: Adopted) -> None:
+    owners = dict(adopted.query("SELECT datname, datdba::regrole::text FROM pg_database"))
+    assert owners == {
+        **dict.fromkeys(("postgres", "template0", "template1"), "ramet"),
+        **dict.fromkeys(("broken", "closed", "firsts", "tsdb"), "tsdbadmin"),
+    }
+    for statement in ("ALLOW_CONNECTIONS false", "SET work_mem = '1MB'", "RENAME TO other"):
+        assert adopted.refuses(f"ALTER DATABASE postgres {statement}")
+    with connections.connect(adopted.paths, "tsdb") as connection:
+        connection.execute("SET SESSION AUTHORIZATION tsdbadmin")
+        connection.execute("ALTER DATABASE firsts ALLOW_CONNECTIONS true")
+    kept = "SELECT relowner::regrole::text FROM pg_class WHERE relname = 'kept'"
+    try:
+        assert adopted.query(kept, "firsts") == [("tsdbadmin",)]
+    finally:
+        run(adopted.paths, "postgres", "ALTER DATABASE firsts ALLOW_CONNECTIONS false")
+
+
+def test_foreign_servers_of_the_first_superuser_become_the_admins(adopted: Adopted) -> None:
+    assert adopted.query("SELECT srvowner::regrole::text FROM pg_foreign_server") == [("tsdbadmin",)]
 
 
 def test_a_database_whose_removal_was_interrupted_keeps_no_other_from_being_renewed(adopted: Adopted) -> None:

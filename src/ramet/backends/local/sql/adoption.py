@@ -187,22 +187,30 @@ def _ensure_admin(connection: Connection) -> None:
 def _make_admin_owner(paths: ServicePaths, tenants: str) -> list[str]:
     """Make the admin the owner of all databases and of what is in them, and rename the tenants' own.
 
-    Return what could not be given to it.
+    The databases that every server has become the platform's: their owner could close them, or change their settings.
+    Return what could not be given to the admin.
     """
     with operator_roles.connect(paths) as connection:
-        known = [each for each in connections.databases(connection) if each.is_open and each.name != "postgres"]
+        known = connections.databases(connection, with_templates=True)
     problems: list[str] = []
-    for database in known:
-        with operator_roles.connect(paths, database.name) as connection:
-            problems += handover.give_away(connection, _FIRST_SUPERUSER)
-            if connection.execute(_PUBLIC).fetchone() is not None:
-                connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
+    for database in filter(_is_tenants, known):
+        if not database.is_invalid:
+            with closed_databases.entered(paths, database) as connection:
+                connection.execute("SET statement_timeout = 0")
+                problems += handover.give_away(connection, _FIRST_SUPERUSER)
+                if connection.execute(_PUBLIC).fetchone() is not None:
+                    connections.run(connection, "ALTER SCHEMA public OWNER TO pg_database_owner")
     with operator_roles.connect(paths) as connection:
         for database in known:
-            connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, ADMIN_ROLE)
+            owner = ADMIN_ROLE if _is_tenants(database) else PLATFORM_ROLE
+            connections.run(connection, "ALTER DATABASE {} OWNER TO {}", database.name, owner)
         if _check_database(connection, tenants) and tenants != "postgres":
             connection.execute(_RENAME_DATABASE, (DATABASE, tenants))
     return problems
+
+
+def _is_tenants(database: Database) -> bool:
+    return not database.is_template and database.name != "postgres"
 
 
 def _check_database(connection: Connection, name: str) -> bool:

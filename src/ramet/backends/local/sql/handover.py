@@ -30,6 +30,7 @@ WITH owned AS (
     UNION ALL SELECT 'pg_ts_config'::regclass, oid FROM pg_ts_config WHERE cfgowner = %(owner)s::oid
     UNION ALL SELECT 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext WHERE stxowner = %(owner)s::oid
     UNION ALL SELECT 'pg_publication'::regclass, oid FROM pg_publication WHERE pubowner = %(owner)s::oid
+    UNION ALL SELECT 'pg_foreign_server'::regclass, oid FROM pg_foreign_server WHERE srvowner = %(owner)s::oid
     UNION ALL SELECT 'pg_largeobject'::regclass, oid FROM pg_largeobject_metadata WHERE lomowner = %(owner)s::oid
 )
 SELECT i.type, i.identity FROM owned o, pg_identify_object(o.catalog, o.oid, 0) i
