@@ -22,6 +22,7 @@ from ramet.backends.local.sql.roles import ADMIN_MEMBERSHIPS
 from ramet.errors import Unavailable
 from ramet.machine.waiting import wait_until
 
+NOT_ADMITTED = "NOT_ADMITTED"
 _LOGIN_SECONDS = 10.0
 _LONG = "3600s"
 _SETTINGS = "-c search_path=pg_catalog -c lock_timeout=30s"
@@ -50,13 +51,18 @@ def recreate(instances: Instances, server: Server, facts: SourceFacts) -> None:
 
 @contextlib.contextmanager
 def admitting_admin(instances: Instances, server: Server) -> Iterator[None]:
-    """Let this host's own users log in as the admin, over the private socket, until the end of the block."""
+    """Let this host's own users log in as the admin, over the private socket, until the end of the block.
+
+    Raises Unavailable, with the code NOT_ADMITTED where the server runs, and a tenant has set what prevents it.
+    """
     paths = instances.paths(server.service_id)
     instances.config.write(server, Phase.LOADING)
     try:
         postgres.reload(paths)
-        if not wait_until(lambda: _admits(paths, server), _LOGIN_SECONDS, 0.05):
-            raise Unavailable("SERVER_UNREACHABLE", f"The server of service {server.service_id} admits no sessions")
+        if not wait_until(lambda: _refusal(paths, server) is None, _LOGIN_SECONDS, 0.05):
+            with connections.connect(paths):
+                message = f"The server of service {server.service_id} admits no sessions of {ADMIN_ROLE}"
+                raise Unavailable(NOT_ADMITTED, message, _refusal(paths, server) or "")
         yield
     finally:
         if paths.conf.is_dir():
@@ -76,12 +82,13 @@ def admin_session(paths: ServicePaths, server: Server, settings: str = _SETTINGS
         yield connection
 
 
-def _admits(paths: ServicePaths, server: Server) -> bool:
+def _refusal(paths: ServicePaths, server: Server) -> str | None:
+    """Return why the admin cannot log in; None if it can."""
     try:
         with admin_session(paths, server):
-            return True
-    except psycopg.OperationalError:
-        return False
+            return None
+    except psycopg.OperationalError as error:
+        return str(error).strip()
 
 
 def roles_of(facts: SourceFacts, *, owners: bool) -> list[SourceRole]:

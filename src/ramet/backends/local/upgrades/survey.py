@@ -16,11 +16,12 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sources import target
 from ramet.backends.local.sql import connections
-from ramet.backends.local.sql.connections import Connection
+from ramet.backends.local.sql.connections import ADMIN_ROLE, Connection
 from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
 from ramet.backends.local.upgrades import silence
 from ramet.backends.local.upgrades.cluster import directory_of
+from ramet.errors import Unavailable
 from ramet.model.upgrade import Statement, StatementPlan, Survey
 
 _LONG = "86400s"
@@ -43,12 +44,9 @@ def make(instances: Instances, server: Server, statements: Sequence[Statement]) 
     """Survey a server that is closed to clients, and keep the result in its volume."""
     paths = instances.paths(server.service_id)
     rows = dict(_count(paths))
-    plans: list[StatementPlan] = []
-    if statements:
-        with target.admitting_admin(instances, server):
-            plans = [_planned(paths, server, one) for one in statements]
+    plans = _plans(instances, server, statements) if statements else ()
     instances.account.make_directory(directory_of(paths))
-    survey = msgspec.json.encode(Survey(rows, tuple(plans)))
+    survey = msgspec.json.encode(Survey(rows, plans))
     files.write(directory_of(paths) / _name(server.pg_major), survey, durable=True)
 
 
@@ -71,6 +69,19 @@ def _count(paths: ServicePaths) -> Iterator[tuple[str, int]]:
                 yield shown(f"{database}.{table}"), count
             large = connections.value(connection, "SELECT count(*) FROM pg_largeobject_metadata")
             yield shown(f"{database}: large objects"), large
+
+
+def _plans(instances: Instances, server: Server, statements: Sequence[Statement]) -> tuple[StatementPlan, ...]:
+    """Plan statements; where a tenant has set that the admin cannot log in, each plan says that."""
+    try:
+        with target.admitting_admin(instances, server):
+            paths = instances.paths(server.service_id)
+            return tuple(_planned(paths, server, one) for one in statements)
+    except Unavailable as error:
+        if error.code != target.NOT_ADMITTED:
+            raise
+        problem = f"{ADMIN_ROLE} cannot log in: {error.details}"
+        return tuple(StatementPlan(one.text, problem=problem) for one in statements)
 
 
 def _planned(paths: ServicePaths, server: Server, statement: Statement) -> StatementPlan:
