@@ -11,7 +11,7 @@ from ramet.backends.local.insight import NO_TEXT, LocalInsight
 from ramet.backends.local.replication import LocalReplication
 from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, logins, raw_names
+from ramet.backends.local.sql import carried_passwords, connections, logins, raw_names
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.upgrades.examine import examine
 from ramet.errors import NotFound
@@ -72,6 +72,28 @@ def test_it_is_held_to_reading(tenant: Tenant) -> None:
         query = "SELECT has_table_privilege(r.oid, c.oid, 'INSERT') FROM pg_roles r, pg_class c"
         query += " WHERE rolname ~ '^r[^a-z]' AND relname ~ '^t[^a-z]' AND relkind = 'r'"
         assert connection.execute(query.encode()).fetchall() == [(False,)]
+
+
+def test_its_password_is_carried_over_to_other_data(tenant: Tenant) -> None:
+    paths = tenant.instances.paths(tenant.server.service_id)
+    with connections.connect(paths) as connection:
+        (oid, verifier) = connections.row(
+            connection, "SELECT oid, rolpassword FROM pg_authid WHERE rolname ~ '^r[^a-z]'"
+        )
+        carried_passwords.note(paths, paths)
+        connection.execute("UPDATE pg_authid SET rolpassword = 'earlier' WHERE oid = %s", (oid,))
+        carried_passwords.apply(paths, paths)
+        assert connections.value(connection, "SELECT rolpassword FROM pg_authid WHERE oid = %s", oid) == verifier
+
+
+def test_a_note_of_passwords_of_an_earlier_release_is_read(tenant: Tenant) -> None:
+    paths = tenant.instances.paths(tenant.server.service_id)
+    (paths.root / "passwords.json").write_text('{"é": "noted", "nobody": null}')
+    with connections.connect(paths) as connection:
+        connections.run(connection, "CREATE ROLE {} LOGIN", "é")
+        carried_passwords.apply(paths, paths)
+        assert connections.value(connection, "SELECT rolpassword FROM pg_authid WHERE rolname = 'é'") == "noted"
+        connections.run(connection, "DROP ROLE {}", "é")
 
 
 def test_logins_are_dropped(tenant: Tenant) -> None:

@@ -9,19 +9,21 @@ from ramet.backends.local.host.own_faults import GONE
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import PLATFORM_ROLE, POOLER_ROLE
-from ramet.backends.local.sql.raw_names import is_utf8
 
 _NOTE = "passwords.json"
 _ROLES = "rolname <> ALL(%s) AND (rolcanlogin OR rolpassword IS NOT NULL)"
 _OWN = [PLATFORM_ROLE, POOLER_ROLE]
+_Noted = list[tuple[str, str | None]] | dict[str, str | None]  # by name: of an earlier release
 
 
 def note(server: ServicePaths, beside: ServicePaths) -> None:
-    """Write the verifiers of a running server's roles to a file in another directory. May run again."""
+    """Write the verifiers of a running server's roles to a file in another directory. May run again.
+
+    Each goes by the digest of its role's name, whose bytes may be no UTF-8.
+    """
     with connections.connect(server) as connection:
-        query = f"SELECT rolname, rolpassword FROM pg_authid WHERE {_ROLES}"  # noqa: S608 - a constant
-        known: dict[str, str | None] = dict(connection.execute(query, (_OWN,)).fetchall())
-    found = {name: verifier for name, verifier in known.items() if is_utf8(name)}  # no other name can be stored
+        query = f"SELECT md5(rolname), rolpassword FROM pg_authid WHERE {_ROLES}"  # noqa: S608 - a constant
+        found = connection.execute(query, (_OWN,)).fetchall()
     files.write(_note(beside), msgspec.json.encode(found), durable=True)
 
 
@@ -33,14 +35,15 @@ def are_noted(beside: ServicePaths) -> bool:
 def apply(server: ServicePaths, beside: ServicePaths) -> None:
     """Set the noted verifiers in a running server, for the roles that it has. Nothing noted is no error."""
     try:
-        noted = msgspec.json.decode(files.read_bytes(_note(beside)), type=dict[str, str | None])
+        noted = msgspec.json.decode(files.read_bytes(_note(beside)), type=_Noted)
     except GONE:
         return
     with connections.connect(server) as connection, connection.transaction():
-        for name, verifier in noted.items():
+        role = "rolname = %s" if isinstance(noted, dict) else "md5(rolname) = %s"
+        for key, verifier in noted.items() if isinstance(noted, dict) else noted:
             # As in `roles`: ALTER ROLE would compare the verifier with the empty password first.
-            query = f"UPDATE pg_authid SET rolpassword = %s WHERE rolname = %s AND {_ROLES}"  # noqa: S608 - a constant
-            connection.execute(query, (verifier, name, _OWN))
+            query = f"UPDATE pg_authid SET rolpassword = %s WHERE {role} AND {_ROLES}"  # noqa: S608 - a constant
+            connection.execute(query, (verifier, key, _OWN))
 
 
 def _note(paths: ServicePaths) -> Path:
