@@ -1,6 +1,8 @@
 """A check of marked roles takes a bounded time, whatever tenants lock: other servers wait for it."""
 
+import contextlib
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -130,6 +132,37 @@ def test_a_check_that_failed_is_made_again_also_where_no_wal_is_written(
     for now[0] in (1.0, 2.0, 31.0, 32.0, 62.0):
         roles.enforce(paths)
     assert checks == [1.0, 31.0]
+
+
+def test_a_role_that_stays_locked_is_tried_less_and_less_until_wal_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, now, roles = list[float](), [0.0], ReadOnlyRoles()
+    role = read_only_roles._Role(1, "locked", "")
+    paths = ServicePaths(tmp_path, tmp_path)
+    (paths.data / "pg_wal").mkdir(parents=True)
+
+    def fail(*_: Any) -> bool:
+        tried.append(now[0])
+        return False
+
+    def write_wal() -> None:
+        segment = paths.data / "pg_wal" / "segment"
+        segment.touch()
+        os.utime(segment, ns=(0, int(1e9 * (now[0] + 1))))
+
+    monkeypatch.setattr(read_only_roles, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(read_only_roles, "_session", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(read_only_roles, "_marked", lambda _: [role])
+    monkeypatch.setattr(read_only_roles, "_try_to_take_rights", fail)
+    write_wal()
+    for now[0] in range(1000):
+        roles.enforce(paths)
+    assert tried == [0, 30, 60, 120, 240, 480, 960]
+    write_wal()
+    for now[0] in range(1000, 1100):
+        roles.enforce(paths)
+    assert tried[7:] == [1030, 1060]
 
 
 def test_no_session_waits_in_a_database_that_a_prepared_transaction_locks(

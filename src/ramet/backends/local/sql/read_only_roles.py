@@ -115,18 +115,22 @@ class ReadOnlyRoles:
     def enforce(self, paths: ServicePaths) -> None:
         """Revoke write privileges from the marked roles of a running server, unless that was done already.
 
-        It ends after about two seconds; the next call continues. A role for which it fails rests for half a minute.
+        It ends after about two seconds; the next call continues. A role for which it fails rests for half a minute,
+        and twice as long each time while no WAL is written: the sessions in tenants' databases count as use of the
+        service, which would never sleep.
         """
         wal_ns, now = _wal_written_ns(paths), time.monotonic()
         last = self._observed.get(paths.service_id)
         if last is None or (now >= last.next_sweep and last.swept_ns != wal_ns):
             known = {} if last is None else last.due
-            due = {role: now if when == math.inf else when for role, when in known.items()}
+            soon = now + _SWEEP_SECONDS
+            due = {role: now if when == math.inf else min(when, soon) for role, when in known.items()}
             last = _Observed(wal_ns, wal_ns, now + _SWEEP_SECONDS, due)
         elif last.wal_ns == wal_ns and now < min(last.due.values(), default=math.inf):
             return
+        since_sweep = now - last.next_sweep + _SWEEP_SECONDS
         try:
-            last = replace(last, due=_settle(paths, last.due))
+            last = replace(last, due=_settle(paths, last.due, max(since_sweep, _SWEEP_SECONDS)))
         except (psycopg.Error, Unavailable) as error:
             level = logging.INFO if isinstance(error, Unavailable) else logging.WARNING  # a server may just be stopped
             _log.log(level, "the read-only roles of service %s could not be checked: %s", paths.service_id, error)
@@ -142,8 +146,11 @@ def _wal_written_ns(paths: ServicePaths) -> int:
         return 0
 
 
-def _settle(paths: ServicePaths, due: Mapping[_Role, float]) -> dict[_Role, float]:
-    """Check the roles that are due, those first that are due the longest; return when each is due next."""
+def _settle(paths: ServicePaths, due: Mapping[_Role, float], rest_seconds: float) -> dict[_Role, float]:
+    """Check the roles that are due, those first that are due the longest; return when each is due next.
+
+    One for which that fails is due again after `rest_seconds`.
+    """
     now, tried = time.monotonic(), dict[int, float]()
     with _session(paths) as connection:
         marked = _marked(connection)
@@ -151,7 +158,7 @@ def _settle(paths: ServicePaths, due: Mapping[_Role, float]) -> dict[_Role, floa
             if due.get(role, 0.0) > now or (tried and time.monotonic() >= now + _BUDGET_SECONDS):
                 break
             is_settled = _try_to_take_rights(paths, connection, role)
-            tried[role.oid] = math.inf if is_settled else time.monotonic() + _SWEEP_SECONDS
+            tried[role.oid] = math.inf if is_settled else time.monotonic() + rest_seconds
         if tried:
             marked = _marked(connection)
     return {role: tried.get(role.oid, due.get(role, 0.0)) for role in marked}
