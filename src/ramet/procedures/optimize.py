@@ -9,7 +9,7 @@ A server that is down, as after a restart of the host, is started: nothing else 
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
-from ramet.operations.procedure import Done, Outcome, Wait, Work
+from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.servers import PATIENCE_SECONDS, Steps, boot, finish, repeats_from
 from ramet.procedures.state import OptimizeState
 
@@ -22,11 +22,15 @@ class Optimize(Steps):
     @repeats_from()
     def analyze(self, work: Work[OptimizeState]) -> Outcome:
         server, servers = self.tools.server(work), self.tools.backend.servers
-        if not servers.inspect(server).serving:
+        if work.state.opens:
             booting = boot(self.tools, work, server, clients=True)
             if booting is not None:
                 return booting
             servers.open(server)
+            return Next("analyze", replace(work.state, opens=False))
+        if not servers.inspect(server).serving:
+            # A server that serves may not be open yet: its pooler and its endpoint are started after it.
+            return Next("analyze", replace(work.state, opens=True), durable=True)
         ended = self.tools.backend.restore.analyze(server, PATIENCE_SECONDS)
         if ended is None:
             return Wait(0.2, "ANALYZE")

@@ -289,9 +289,10 @@ class ParametersState(Interrupting, frozen=True, kw_only=True):
 
 
 class OptimizeState(Interrupting, frozen=True, kw_only=True):
-    """How ANALYZE ended."""
+    """How ANALYZE ended. `opens`: the server was down, and is being started and opened."""
 
     statistics: str | None = None
+    opens: bool = False
 
 
 class PoolerState(Struct, frozen=True, kw_only=True):
