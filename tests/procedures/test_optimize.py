@@ -10,7 +10,7 @@ from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.servers import MemoryServers
 from ramet.control.poolers import enable_pooler
 from ramet.control.services import optimize_service
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
 from ramet.procedures.servers import server_of
@@ -59,3 +59,9 @@ def test_a_server_that_was_down_is_opened_with_its_pooler(world: World, refusal:
     assert status_of(optimized) is Status.READY
     assert optimized.pooler_port is not None
     assert world.backend.volumes[optimized.id].pooler_port == optimized.pooler_port
+
+
+def test_a_service_whose_server_cannot_be_opened_is_down(world: World) -> None:
+    failed = optimize_while_down(world, Failed("ENDPOINT_NOT_SWITCHED", "Its endpoint is still another one's"))
+    assert failed.down_reason == "Its endpoint is still another one's"
+    assert status_of(failed) is not Status.READY

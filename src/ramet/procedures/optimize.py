@@ -6,6 +6,9 @@ analyze   statistics of all tables of all databases    -
 A server that is down, as after a restart of the host, is started: nothing else does that during an operation.
 """
 
+from typing import Any
+
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.procedures import ProcedureName
@@ -35,3 +38,6 @@ class Optimize(Steps):
         if ended is None:
             return Wait(0.2, "ANALYZE")
         return Done(replace(work.state, statistics=ended), changes=lambda tx: finish(tx, work))
+
+    def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
+        finish(tx, work, down_reason=error)
