@@ -12,7 +12,7 @@ import pytest
 from harness.waiting import eventually
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.jobs import Jobs
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
 
 PATIENCE_SECONDS = 120.0
 
@@ -142,6 +142,9 @@ def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Job
     def refuse() -> None:
         raise Unavailable("SERVER_KILLED", "It was killed", "Try again.")
 
+    def look_away() -> None:
+        raise Unseen("NOT_SEEN", "No file is free")
+
     def refuse_by_postgresql() -> None:
         raise psycopg.errors.UndefinedTable("no such table")
 
@@ -155,6 +158,8 @@ def test_the_facts_or_the_error_of_a_job_reach_who_asks(workers: tuple[Jobs, Job
     with pytest.raises(Unavailable, match="It was killed") as refused:
         ask("refuse", refuse)
     assert (refused.value.code, refused.value.details) == ("SERVER_KILLED", "Try again.")
+    with pytest.raises(Unseen, match="No file is free"):
+        ask("look", look_away)
     for name, act, words in (("sql", refuse_by_postgresql, "no such table"), ("fail", fail, "an unexpected name")):
         with pytest.raises(Failed, match=words) as failed:
             ask(name, act)

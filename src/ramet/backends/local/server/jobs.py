@@ -12,7 +12,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -21,10 +21,11 @@ import psycopg
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.errors import Error, Failed, Unavailable
+from ramet.errors import Error, Failed, Unavailable, Unseen
 
 _TEXT_CHARACTERS = 4000
 _OUTCOME_SECONDS = 60.0
+_KINDS: Mapping[str, type[Error]] = {"Unseen": Unseen, "Unavailable": Unavailable}  # the first one that it is
 _RANGE = struct.Struct("hhqqi4x")  # struct flock of fcntl(2)
 _Facts = TypeVar("_Facts")
 _log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Jobs:
     ) -> _Facts | None:
         """Run a job as `run` does; return the facts that its work returned (JSON, whole), None while it is running.
 
-        Raises its error: Unavailable and Failed as they are, all others as Failed with `code`.
+        Raises its error: Unseen, Unavailable and Failed as they are, all others as Failed with `code`.
         """
         outcome = self._run(paths, name, lambda: _encoded(work, code), timeout_seconds)
         if outcome is None:
@@ -73,7 +74,7 @@ class Jobs:
         except ValueError as error:  # an unexpected error, with the message of the thread
             raise Failed(code, outcome) from error
         if "error" in found:
-            kind = Unavailable if found.pop("error") == "Unavailable" else Failed
+            kind = _KINDS.get(found.pop("error"), Failed)
             raise kind(**found)
         facts: _Facts = found["facts"]
         return facts
@@ -184,7 +185,7 @@ def _encoded(work: Callable[[], object], code: str) -> str:
     try:
         return json.dumps({"facts": work()})
     except Error as error:
-        kind = "Unavailable" if isinstance(error, Unavailable) else "Failed"
+        kind = next((name for name, each in _KINDS.items() if isinstance(error, each)), "Failed")
         message, details = error.message[:_TEXT_CHARACTERS], error.details[:_TEXT_CHARACTERS]
         return json.dumps({"error": kind, "code": error.code, "message": message, "details": details})
     except psycopg.Error as error:
