@@ -12,6 +12,8 @@ from ramet.model.snapshot import Snapshot
 SNAPSHOT_UNDER_WAY = "SNAPSHOT_UNDER_WAY"
 # Raised as Failed by `verify_data`: something else than damage prevents it.
 DATA_NOT_READ = "DATA_NOT_READ"
+# Raised as Failed by `analyze` for what it does not expect: it returns why the statistics of a table are not collected.
+NOT_ANALYZED = "NOT_ANALYZED"
 
 
 class Restore(Protocol):
@@ -42,7 +44,7 @@ class Restore(Protocol):
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         """Collect the statistics of a serving server; return how that ended, None while it is under way.
 
-        Raises Unavailable while the server does not run.
+        Raises Unavailable while the server does not run, and when it has ended before that was over.
         """
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
-from ramet.backends.interface.restore import DATA_NOT_READ
+from ramet.backends.interface.restore import DATA_NOT_READ, NOT_ANALYZED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
 from ramet.backends.kubernetes.archive_manifests import Recovery
@@ -184,7 +184,8 @@ class KubernetesRestore:
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         self.place.check_runs(server)
         paths = self.place.paths(server)
-        return self.jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
+        work = partial(collect, paths, Allowance())
+        return self.jobs.result_of(paths, "statistics", work, timeout_seconds, code=NOT_ANALYZED)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""

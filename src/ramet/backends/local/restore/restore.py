@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ramet.backends.interface.restore import DATA_NOT_READ
+from ramet.backends.interface.restore import DATA_NOT_READ, NOT_ANALYZED
 from ramet.backends.interface.servers import SERVER_KILLED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.local.process import postgres
@@ -86,9 +86,12 @@ class LocalRestore:
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         paths = self.instances.paths(server.service_id)
-        if not postgres.is_ready(paths):
+        work = partial(collect, paths, Allowance())
+        # An earlier release kept a text as the result of "analyze".
+        ended = self.instances.jobs.result_of(paths, "statistics", work, timeout_seconds, code=NOT_ANALYZED)
+        if ended is None and not postgres.is_ready(paths):  # it may wait for its turn
             raise Unavailable(SERVER_KILLED, f"The server of service {server.service_id} is not running")
-        return self.instances.jobs.run(paths, "analyze", partial(collect, paths, Allowance()), timeout_seconds)
+        return ended
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""

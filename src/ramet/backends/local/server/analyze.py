@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -14,7 +15,7 @@ from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_p
 from ramet.errors import Unavailable
 
 _OVERALL_SECONDS = 3600.0
-_SHOWN_FAILURES = 10
+_SHOWN_FAILURES, _SHOWN_CHARACTERS = 10, 4000
 
 # With a list of columns ANALYZE skips index expressions.
 _TABLES = """
@@ -38,18 +39,32 @@ class _Table:
 
 
 def collect(paths: ServicePaths, allowance: Allowance) -> str:
-    """Collect the statistics of all databases; return the result, with the tables that failed and why."""
+    """Collect the statistics of all databases; return the result, with the tables that failed and why.
+
+    Raises Unavailable when the server ends.
+    """
     deadline = time.monotonic() + _OVERALL_SECONDS
     try:
         with connections.connect(paths) as connection:
             names = [each.name for each in connections.databases(connection) if each.is_open]
-    except Unavailable as error:
-        return f"not collected: {error.message}"
-    failures = [shown(f"{name}.{failure}") for name in names for failure in _database(paths, name, allowance, deadline)]
+    except psycopg.Error as error:
+        return shown(f"not collected: {error}")
+    failures: list[str] = []
+    for name in names:
+        found = [shown(f"{name}.{failure}") for failure in _database(paths, name, allowance, deadline)]
+        if found:
+            _check_serves(paths)
+        failures += found
     if not failures:
         return "collected"
     more = f"; and {len(failures) - _SHOWN_FAILURES} more" if len(failures) > _SHOWN_FAILURES else ""
-    return f"collected, except for {'; '.join(failures[:_SHOWN_FAILURES])}{more}"
+    return f"collected, except for {'; '.join(failures[:_SHOWN_FAILURES])}"[:_SHOWN_CHARACTERS] + more
+
+
+def _check_serves(paths: ServicePaths) -> None:
+    """Raise Unavailable when the server has ended: a lost session may also be one that was terminated."""
+    with suppress(psycopg.Error), connections.connect(paths):
+        pass
 
 
 def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: float) -> Iterator[str]:
