@@ -66,6 +66,28 @@ def test_a_capture_from_before_a_reboot_is_repeated(backend: LocalBackend, note:
     assert rows_of(backend, child) == [1]
 
 
+def test_a_fork_that_was_started_is_started_again_after_a_reboot(backend: LocalBackend) -> None:
+    parent = create(backend)
+    append(backend, parent, 1)
+    forked = fork(backend, parent).server
+    postgres.kill(paths_of(backend, forked), 10)
+    reboot_behind(backend, forked.service_id)
+    backend.servers.start(forked, first=True)
+    eventually(lambda: backend.servers.await_ready(forked, 0.5).ready)
+    assert rows_of(backend, forked) == [1]
+
+
+def test_a_capture_that_is_repeated_is_not_flushed_before_its_start(backend: LocalBackend) -> None:
+    parent = create(backend)
+    forked = fork(backend, parent).server
+    postgres.kill(paths_of(backend, forked), 10)
+    reboot_behind(backend, forked.service_id)
+    backend.restore.capture(forked, Source(parent))
+    reboot_behind(backend, forked.service_id)
+    with pytest.raises(Failed, match="restarted while"):
+        backend.servers.start(forked, first=True)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(("is_prepared", "is_secured"), [(False, False), (True, False), (True, True)])
 def test_from_ready_on_a_fork_survives_a_power_cut(is_prepared: bool, is_secured: bool) -> None:

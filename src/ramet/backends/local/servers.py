@@ -92,10 +92,12 @@ class LocalServers:
         if not first:
             self.instances.start(server, Phase.OPEN if clients else Phase.CLOSED)
             return
-        capture.check_boot(paths)
+        if not capture.is_flushed(paths):
+            capture.check_boot(paths)
         self.instances.start(server, Phase.OPEN if self._starts_open(server) else Phase.CLOSED, first_boot())
         written_back = paths.data if capture.is_prepared(paths) else None
         flush_tree(paths.root, written_back, secured_copy.changed_files(paths))
+        capture.note_flushed(paths)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:
         """Watch a starting server. Raises Failed, with what its log says, when it died, Unavailable when killed."""

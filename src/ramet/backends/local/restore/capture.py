@@ -1,8 +1,8 @@
 """Copy all that a fork needs of its parent into the fork's volume, and verify it.
 
 The data directory gets its name as the last step, next to a record of what was captured: a capture that runs again
-after a crash finds it complete or starts over. It is flushed only once, when its server is first started, so a capture
-is valid only until the host is rebooted.
+after a crash finds it complete or starts over. It is flushed only once, when its server is first started, so until then
+a capture is valid only as long as the host is not rebooted.
 """
 
 import json
@@ -34,6 +34,7 @@ from ramet.model.timestamps import rfc3339
 # In a capture's facts: what was downloaded from the off-host archive.
 FETCHED = "archive"
 _NOTE = "capture.json"
+_FLUSHED = "capture.flushed"
 _THE_END = datetime.max.replace(tzinfo=UTC)
 
 
@@ -52,6 +53,7 @@ class Capturing:
         """
         paths = self.instances.make_directories(child)
         if paths.data.exists() and not _is_of_this_boot(paths):
+            _forget(paths)
             self.driver.remove_tree(paths.data)
         if not paths.data.exists():
             self.driver.remove_tree(paths.unfinished)
@@ -211,6 +213,26 @@ def move_note(giver: ServicePaths, taker: ServicePaths) -> None:
     """Let the record of a capture follow its data directory, which was moved. May run again."""
     if (giver.root / _NOTE).exists() and taker.data.exists() and not giver.data.exists():
         (giver.root / _NOTE).replace(taker.root / _NOTE)
+
+
+def note_flushed(paths: ServicePaths) -> None:
+    """Record that all of a capture is on disk: it outlives a reboot of the host.
+
+    Without a flush of its own, for which forks would wait: a power cut may take the record, and never leaves it alone.
+    """
+    files.write(paths.root / _FLUSHED)
+
+
+def is_flushed(paths: ServicePaths) -> bool:
+    """Tell whether what was captured for a server has been flushed."""
+    return files.is_there(paths.root / _FLUSHED)
+
+
+def _forget(paths: ServicePaths) -> None:
+    """Remove the record of a capture: after a power cut it must not be there beside other data."""
+    for name in (_NOTE, _FLUSHED):
+        (paths.root / name).unlink(missing_ok=True)
+    files.flush(paths.root)
 
 
 def check_boot(paths: ServicePaths) -> None:
