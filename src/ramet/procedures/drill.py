@@ -18,15 +18,16 @@ used, and there is no `walk`.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace as with_values
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
-from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
+from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT, SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
@@ -58,6 +59,7 @@ from ramet.store import operations, services, snapshots
 
 _YIELD_SECONDS = 2.0
 _ROOM_SECONDS = 30.0
+_Outcome = TypeVar("_Outcome")
 _log = logging.getLogger(__name__)
 
 
@@ -127,7 +129,20 @@ class Drill(Steps):
     def recover(self, work: Work[DrillState]) -> Outcome:
         """Continue the recovery, or give it up for what wants to begin with the service that it holds."""
         given_way = self._given_way(work) if work.state.captured().needs_parent else None
-        return given_way or recover(self.tools, work, self._server(work))
+        if given_way is not None:
+            return given_way
+        return self._or_again_after_reboot(work, lambda: recover(self.tools, work, self._server(work)))
+
+    def _or_again_after_reboot(self, work: Work[DrillState], act: Callable[[], _Outcome]) -> _Outcome | Next:
+        """Continue; after a reboot of the host, which may have lost what was captured, begin again."""
+        try:
+            return act()
+        except Failed as error:
+            if error.code != INTERRUPTED_BY_REBOOT:
+                raise
+        self.destroy(work)  # a drill may end where it begins
+        state = replace(work.state, capture=None, recovery=None)
+        return Next("choose", state, changes=lambda tx: release_holds(tx, work))
 
     def _given_way(self, work: Work[DrillState]) -> Next | None:
         if self.tools.service(work.subject).activity is None:
@@ -136,7 +151,8 @@ class Drill(Steps):
         return Next("drop", replace(work.state, gives_way=True), durable=True)
 
     def boot(self, work: Work[DrillState]) -> Outcome:
-        return boot(self.tools, work, self._server(work), first=True) or Next("check")
+        booting = self._or_again_after_reboot(work, lambda: boot(self.tools, work, self._server(work), first=True))
+        return booting or Next("check")
 
     @repeats_from("boot")
     def check(self, work: Work[DrillState]) -> Outcome:

@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
+from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.fork_report import CaptureFacts
@@ -169,6 +170,6 @@ def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]
     try:
         return act()
     except Failed as error:
-        if error.code != "INTERRUPTED_BY_REBOOT":
+        if error.code != INTERRUPTED_BY_REBOOT:
             raise
         return Next("fetch", replace(work.state, capture=None, recovery=None))

@@ -10,6 +10,8 @@ from ramet.model.snapshot import Snapshot
 
 # Raised as Unavailable by what takes a snapshot: it is cut, and the storage works on it. The server is not needed then.
 SNAPSHOT_UNDER_WAY = "SNAPSHOT_UNDER_WAY"
+# Raised as Failed by `recover` and a first start: the host may have lost what was captured.
+INTERRUPTED_BY_REBOOT = "INTERRUPTED_BY_REBOOT"
 # Raised as Failed by `verify_data`: something else than damage prevents it.
 DATA_NOT_READ = "DATA_NOT_READ"
 # Raised as Failed by `analyze` for what it does not expect: it returns why the statistics of a table are not collected.

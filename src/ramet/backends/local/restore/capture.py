@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
+from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.backends.local.host import files
 from ramet.backends.local.host.own_faults import GONE
@@ -239,7 +240,7 @@ def check_boot(paths: ServicePaths) -> None:
     """Raise Failed when the host was rebooted since the capture: parts of it may not be on disk."""
     if not _is_of_this_boot(paths):
         raise Failed(
-            "INTERRUPTED_BY_REBOOT",
+            INTERRUPTED_BY_REBOOT,
             f"The host was restarted while service {paths.service_id} was being forked",
             "Fork once more.",
         )
