@@ -29,13 +29,16 @@ def source() -> Iterator[Source]:
 
 
 def test_a_schema_is_read_where_the_service_is(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    source.run(r"DO $$ BEGIN EXECUTE E'CREATE TABLE kept (name text DEFAULT ''J\374rgen'')'; END $$", DATABASE)
     monkeypatch.setenv("PGHOSTADDR", "127.0.0.9")
     login = SimpleNamespace(password=PASSWORD.reveal(), role=OWNER)
     client = cast(Client, SimpleNamespace(create_login=lambda *_, **__: login))
     endpoint = Endpoint("localhost", source.own_port)
     awake = {"status": Status.READY, "metadata": SimpleNamespace(sleeping=False)}
     service = cast(Service, SimpleNamespace(service_id="x", name="shop", endpoint=endpoint, **awake))
-    assert "schema public" in _schema_of(client, service)
+    schema = _schema_of(client, service)
+    assert "schema public" in schema
+    assert r"J\xfcrgen" in "\n".join(schema)
 
 
 def test_a_comment_says_in_utc_until_when_there_is_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,15 @@ def test_texts_of_a_database_without_an_encoding_are_texts(source: Source) -> No
     with opened(source, read_only=True, database="ascii") as session:
         assert sql.run_statement(session, "SELECT 'é', 'x'::name", 10)["rows"] == [["é", "x"]]
         assert "public.seen" in str(describe_tables(session, None))
+    source.run(r"INSERT INTO seen VALUES (E'J\374rgen'), (E'\303\251')", "ascii")
+    with opened(source, read_only=True, database="ascii") as session:
+        found = sql.run_statement(
+            session, "SELECT value, array_agg(value), 1.5, date '2026-01-02' FROM seen GROUP BY 1 ORDER BY 1", 10
+        )
+        assert found["rows"] == [
+            ["J\\xfcrgen", '["J\\\\xfcrgen"]', "1.5", "2026-01-02"],
+            ["é", '["é"]', "1.5", "2026-01-02"],
+        ]
 
 
 def _outlast(relay: Relay, session: psycopg.Connection) -> None:

@@ -5,7 +5,7 @@ And logins in them, and the environment of programs that are to connect there, a
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ramet.api.schemas.logins import LoginWithPassword
@@ -18,10 +18,19 @@ from ramet.model.status import Status
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.abc import Buffer
 
 # A service file overrides PGHOST and its like, and PGHOSTADDR the address of any host (PostgreSQL 18 docs, 32.15 and
 # 32.17).
 LEADS_ELSEWHERE = ("PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR")
+_TEXT_TYPES: tuple[int | str, ...] = (
+    "text",
+    "name",
+    "varchar",
+    "bpchar",
+    '"char"',
+    0,
+)  # 0: what psycopg has no loader for
 _PASSWORDS = ("PGPASSFILE", "PGPASSWORD")
 # Another one wakes it, or the key may not: it can connect, and the refusal of the login says so.
 _NOT_WOKEN = ("INVALID_STATE", "FORBIDDEN")
@@ -72,6 +81,26 @@ def connect(uri: str, **options: Any) -> "psycopg.Connection":
     import psycopg  # few commands need it
 
     return psycopg.connect(uri, hostaddr="", client_encoding="UTF8", **options)
+
+
+def read_any_text(session: "psycopg.Connection", others: Iterable[str] = ()) -> None:
+    r"""Read texts of a database without an encoding (SQL_ASCII), and `others`, with \xff for what is no UTF-8.
+
+    PostgreSQL does not send such bytes to who wants UTF-8.
+    """
+    from psycopg.adapt import Loader  # few commands need it
+
+    class AnyText(Loader):
+        def load(self, data: "Buffer") -> str:
+            return bytes(data).decode(errors="backslashreplace")
+
+    if session.info.parameter_status("server_encoding") != "SQL_ASCII":
+        return
+    session.autocommit, before = True, session.autocommit
+    session.execute("SET client_encoding TO 'SQL_ASCII'")
+    session.autocommit = before
+    for each in (*_TEXT_TYPES, *others):
+        session.adapters.register_loader(each, AnyText)
 
 
 def libpq_environ(variables: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -10,7 +10,7 @@ import click
 import psycopg
 
 from ramet.api.schemas.services import Service
-from ramet.cli.connection import connect, connection_string, log_in
+from ramet.cli.connection import connect, connection_string, log_in, read_any_text
 from ramet.cli.ui.options import service_command
 from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import shown_endpoint
@@ -63,6 +63,7 @@ def _schema_of(client: Client, service: Service) -> list[str]:
     try:
         uri = connection_string(service.endpoint, made.password, made.role)
         with closing(connect(uri, connect_timeout=30)) as session:
+            read_any_text(session)
             session.execute("SET search_path = pg_catalog")
             return list(lines_of(read_schema(session)))
     except psycopg.Error as error:

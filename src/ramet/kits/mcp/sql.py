@@ -10,6 +10,7 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from ramet.api.schemas.services import Service
+from ramet.cli.connection import read_any_text
 from ramet.errors import Error, Failed
 from ramet.kits.mcp.callers import Caller
 from ramet.kits.mcp.space import Space
@@ -98,6 +99,7 @@ def _connect(caller: Caller, service: Service, relay: Relay, seconds: float, *, 
         session = _open(caller.login(service, read_only=read_only), relay, seconds, read_only=read_only)
     for name in _TEXTS:
         session.adapters.register_loader(name, TextLoader)
+    read_any_text(session, _TEXTS)
     if read_only:
         session.read_only = True
     else:
