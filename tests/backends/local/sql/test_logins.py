@@ -114,8 +114,9 @@ def test_a_session_that_locks_its_own_role_ends_as_any_other(place: Place) -> No
 def test_a_prepared_transaction_that_changes_the_role_does_not_keep_it(place: Place, savepoint: str) -> None:
     password = place.make("ramet_login_prepares")
     with place.open("ramet_login_prepares", password) as session:
-        for gid, change in (("kept", "SELECT 1"), ("ended", "ALTER ROLE CURRENT_USER PASSWORD 'x'")):
-            for statement in ("SET ROLE NONE", "BEGIN", savepoint, change, f"PREPARE TRANSACTION '{gid}'"):
+        changes = (("kept", "tsdbadmin", "SELECT 1"), ("ended", "NONE", "ALTER ROLE CURRENT_USER PASSWORD 'x'"))
+        for gid, role, change in changes:
+            for statement in (f"SET ROLE {role}", "BEGIN", savepoint, change, f"PREPARE TRANSACTION '{gid}'"):
                 session.execute(statement.encode())
         place.logins.drop(place.server, ["ramet_login_prepares"])
         with pytest.raises(psycopg.OperationalError, match="terminating connection"):
@@ -124,8 +125,7 @@ def test_a_prepared_transaction_that_changes_the_role_does_not_keep_it(place: Pl
         place.open("ramet_login_prepares", password)
     with place.open("tsdbadmin", place.password) as admin:
         assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("kept",)]
-    with connections.connect(place.instances.paths(place.server.service_id), "tsdb") as platform:
-        platform.execute("ROLLBACK PREPARED 'kept'")
+        admin.execute("ROLLBACK PREPARED 'kept'")
 
 
 def test_sessions_end_though_a_role_cannot_be_changed_now(place: Place) -> None:
@@ -244,6 +244,22 @@ def test_a_prepared_transaction_that_makes_something_for_a_login_does_not_keep_i
         assert admin.execute("SELECT FROM pg_roles WHERE rolname = 'ramet_login_first'").fetchall() == []
         assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("kept",)]
         admin.execute("ROLLBACK PREPARED 'kept'")
+
+
+def test_nothing_stays_prepared_of_a_login_or_of_one_that_an_earlier_release_has_dropped(place: Place) -> None:
+    passwords = {name: place.make(name, read_only=True) for name in ("ramet_login_gone", "ramet_login_view")}
+    with place.open("tsdbadmin", place.password) as admin:
+        admin.execute("CREATE TABLE orders (id int)")
+        for user, password in (*passwords.items(), ("tsdbadmin", place.password)):
+            with place.open(user, password) as session:
+                for statement in ("BEGIN", "SELECT FROM orders", f"PREPARE TRANSACTION '{user}'"):
+                    session.execute(statement.encode())
+        with connections.connect(place.instances.paths(place.server.service_id)) as platform:
+            platform.execute("DROP ROLE ramet_login_gone")
+        place.logins.drop(place.server, ["ramet_login_view"])
+        assert admin.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == [("tsdbadmin",)]
+        admin.execute("ROLLBACK PREPARED 'tsdbadmin'")
+        admin.execute("DROP TABLE orders")
 
 
 def test_what_a_login_has_prepared_ends_with_it_and_what_others_have_is_waited_for_outside(

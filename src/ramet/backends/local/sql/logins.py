@@ -167,13 +167,13 @@ def _remove(paths: ServicePaths, connection: Connection, oid: int, name: str) ->
     """Drop a role that cannot log in any more; return why that is not possible now.
 
     It may have something in any database, also in a template: whoever may connect to one can make large objects there.
-    Prepared transactions that have made something for it keep it, and are rolled back, as are its own that lock its
-    tables. Their databases are not locked: PostgreSQL does not rename one that has prepared transactions. Where one of
-    another role locks its tables no database is entered: each session there keeps the service awake.
+    Prepared transactions that have made something for it keep it, and are rolled back, as are all of its own, which no
+    tenant could end. Their databases are not locked: PostgreSQL does not rename one that has prepared transactions.
+    Where one of another role locks its tables no database is entered: each session there keeps the service awake.
     """
     try:
         every = connections.databases(connection, with_templates=True)
-        held = prepared_transactions.locking_role(connection, oid)
+        held = prepared_transactions.ending_with(connection, oid)
         prepared_transactions.roll_back(paths, connection, every, held)
         connection.execute(_FORGET_IN_INVALID, (oid,))
         concerned = {database for (database,) in connection.execute(_HAS_IN.encode(), (oid,)).fetchall()}

@@ -40,14 +40,15 @@ SELECT FROM pg_shdepend s WHERE s.dbid = l.database AND s.classid = 'pg_class'::
 AND s.refclassid = 'pg_authid'::regclass AND s.refobjid = %(role)s AND s.deptype = 'o'
 """
 # What makes an object of a role, or grants something to it, locks the role. What a role has prepared nobody else but a
-# superuser can end.
-_LOCKING_ROLE = f"""
+# superuser can end, also when the role is gone, which then has its number as its name.
+_ENDING_WITH = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_lock_status() WHERE granted)
-SELECT p.dbid, p.gid FROM pg_prepared_xact() p JOIN locks own ON own.transactionid = p.transaction
-WHERE EXISTS (SELECT FROM locks l WHERE l.virtualtransaction = own.virtualtransaction
-    AND (l.locktype = 'object' AND l.classid = 'pg_authid'::regclass AND l.objid = %(role)s
-        OR p.ownerid = %(role)s AND EXISTS ({_OWNED})))
-"""  # noqa: S608 - all of it is ours
+SELECT p.dbid, p.gid FROM pg_prepared_xact() p
+WHERE p.ownerid = %(role)s OR p.ownerid::regrole::text = p.ownerid::text
+OR EXISTS (SELECT FROM locks own JOIN locks l ON l.virtualtransaction = own.virtualtransaction
+    WHERE own.transactionid = p.transaction
+    AND l.locktype = 'object' AND l.classid = 'pg_authid'::regclass AND l.objid = %(role)s)
+"""
 # The locks of a prepared transaction have no process.
 _LOCKING_OWNED = f"""
 SELECT EXISTS (SELECT FROM pg_lock_status() l WHERE l.granted AND l.pid IS NULL AND EXISTS ({_OWNED}))
@@ -91,11 +92,11 @@ def changing_role(connection: Connection, role_oid: int) -> list[Prepared]:
     return [Prepared(oid, name, changes_shared=True) for oid, name in found]
 
 
-def locking_role(connection: Connection, role_oid: int) -> list[Prepared]:
-    """Return the prepared transactions because of which a role cannot be dropped, but for those of other roles that
-    lock a table of this one.
+def ending_with(connection: Connection, role_oid: int) -> list[Prepared]:
+    """Return the prepared transactions that end when a role is dropped: its own, those of roles that are gone already,
+    and those that have made something for it, but not those of others that lock a table of it.
     """
-    found = connection.execute(_LOCKING_ROLE, {"role": role_oid}).fetchall()
+    found = connection.execute(_ENDING_WITH, {"role": role_oid}).fetchall()
     return [Prepared(oid, name, changes_shared=False) for oid, name in found]
 
 
