@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
@@ -64,6 +65,17 @@ def test_a_database_that_accepts_no_connections_is_read(paths: ServicePaths) -> 
     run(paths, *LACKS_A_ROW.split(";\n"), database="closed")
     run(paths, "ALTER DATABASE closed ALLOW_CONNECTIONS false")
     assert "closed.plain_n" in read_all(paths, Allowance())
+
+
+def test_an_index_that_vacuum_keeps_locked_is_not_damaged(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(paths, "CREATE TABLE public.vacuumed (id int PRIMARY KEY)")
+    monkeypatch.setitem(amcheck._SETTINGS, "lock_timeout", "100ms")
+    with connections.connect(paths) as holder, holder.transaction():
+        holder.execute("LOCK public.vacuumed IN SHARE UPDATE EXCLUSIVE MODE")
+        assert read_all(paths, Allowance()) == ""
+    assert "vacuumed_pkey of service" in caplog.text
 
 
 def test_a_session_that_is_killed_finds_no_damage(paths: ServicePaths) -> None:

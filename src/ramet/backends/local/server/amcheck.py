@@ -19,6 +19,9 @@ from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_p
 _SHOWN_FAULTS, _SHOWN_CHARACTERS = 20, 4000
 _DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the system
 _SERVER_CLASSES = ("08", "53", "57P")  # lost connections, insufficient resources, and shutdowns
+# An index is checked with a lock that waits for VACUUM, and for one against wraparound until that ends.
+_SETTINGS = {"statement_timeout": "0", "lock_timeout": "10min"}
+_GIVEN_UP = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 _log = logging.getLogger(__name__)
 
 # An index whose operator class compares by functions in a language for tenants, itself or those of an element's type.
@@ -59,8 +62,8 @@ class _Relation:
 def read_all(paths: ServicePaths, allowance: Allowance) -> str:
     """Check every table and index of all databases; return the corruption found, or an empty text.
 
-    Raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this: neither says
-    anything of the data.
+    Raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this, or prepared
+    transactions cannot be rolled back now: none of these says anything of the data.
     """
     return "\n".join(_faults(paths, allowance))[:_SHOWN_CHARACTERS]
 
@@ -72,7 +75,7 @@ def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
             # Their locks would prevent reading tables, and entering a database that one of another database renames.
             prepared_transactions.roll_back(paths, connection, known, prepared_transactions.find(connection))
     except psycopg.Error as error:
-        if _is_of_server(error):
+        if _is_of_server(error) or isinstance(error, _GIVEN_UP):
             raise
         yield shown(str(error))
         return
@@ -85,7 +88,7 @@ def _database(paths: ServicePaths, database: Database, allowance: Allowance) -> 
     relations: list[_Relation] | None = None
     try:
         while relations is None or relations:
-            with closed_databases.entered(paths, database, statement_timeout="0") as connection:
+            with closed_databases.entered(paths, database, **_SETTINGS) as connection:
                 checking = _Checking(paths, database, connection, allowance)
                 if relations is None:
                     _renew_extension(connection)
@@ -93,6 +96,8 @@ def _database(paths: ServicePaths, database: Database, allowance: Allowance) -> 
                 while relations and not connection.broken:
                     relation = relations.pop(0)
                     yield from (shown(f"{database.name}.{relation.name}: {one}") for one in checking.faults(relation))
+    except _GIVEN_UP as error:
+        _log.warning("database %s of service %s was not checked: %s", database.name, paths.service_id, error)
     except psycopg.Error as error:
         if _is_of_server(error):
             raise
@@ -126,6 +131,10 @@ class _Checking:
                 self._index_with_functions(relation)
             else:
                 self._index(relation, compared=True)
+        except _GIVEN_UP as error:
+            _log.warning(
+                "%s of service %s was not checked: %s", relation.name, self.paths.service_id, message_of(error)
+            )
         except psycopg.Error as error:
             if _is_of_server(error):
                 raise
@@ -174,7 +183,7 @@ class _Checking:
 
     def _structure(self, relation: _Relation) -> None:
         if self.connection.broken:
-            with closed_databases.entered(self.paths, self.database, statement_timeout="0") as fresh:
+            with closed_databases.entered(self.paths, self.database, **_SETTINGS) as fresh:
                 _Checking(self.paths, self.database, fresh, self.allowance)._index(relation, compared=False)
         else:
             self._index(relation, compared=False)

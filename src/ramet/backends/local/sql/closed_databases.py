@@ -35,7 +35,8 @@ def entered(paths: ServicePaths, database: connections.Database, **settings: Any
     """
     with ExitStack() as stack:
         with nullcontext() if database.is_open else _opened(paths, database.oid):
-            connection = stack.enter_context(connections.connect(paths, database.name, lock_timeout="1s", **settings))
+            settings = {"lock_timeout": "1s"} | settings
+            connection = stack.enter_context(connections.connect(paths, database.name, **settings))
         yield connection
 
 
