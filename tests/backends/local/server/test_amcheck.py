@@ -10,6 +10,7 @@ from ramet.backends.local.server import amcheck
 from ramet.backends.local.server.amcheck import read_all
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Database, value
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import Unavailable
 from tests.backends.local.hosts import boot, new_server
@@ -76,6 +77,35 @@ def test_an_index_that_vacuum_keeps_locked_is_not_damaged(
         holder.execute("LOCK public.vacuumed IN SHARE UPDATE EXCLUSIVE MODE")
         assert read_all(paths, Allowance()) == ""
     assert "vacuumed_pkey of service" in caplog.text
+
+
+def test_a_database_that_cannot_be_entered_is_damaged_and_hides_no_other_damage(paths: ServicePaths) -> None:
+    for name in ("alpha", "broken", "zeta"):
+        run(paths, f"CREATE DATABASE {name}")
+    for name in ("alpha", "zeta"):
+        run(paths, *LACKS_A_ROW.split(";\n"), database=name)
+    with connections.connect(paths) as connection:
+        oid = value(connection, "SELECT oid FROM pg_database WHERE datname = 'broken'")
+    (paths.data / "base" / str(oid) / "pg_filenode.map").write_bytes(bytes(512))
+    found = read_all(paths, Allowance())
+    for fault in ("alpha.plain_n: heap tuple", "broken: ", "pg_filenode.map", "zeta.plain_n: heap tuple"):
+        assert fault in found
+
+
+def test_damage_that_was_found_before_the_server_is_lost_is_reported(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(paths, "CREATE DATABASE alpha", "CREATE DATABASE zeta")
+    run(paths, *LACKS_A_ROW.split(";\n"), database="alpha")
+    read = amcheck._database
+
+    def read_until_lost(paths: ServicePaths, database: Database, allowance: Allowance) -> Iterator[str]:
+        if database.name == "zeta":
+            raise Unavailable("SERVER_UNREACHABLE", "The server does not accept connections")
+        return read(paths, database, allowance)
+
+    monkeypatch.setattr(amcheck, "_database", read_until_lost)
+    assert "alpha.plain_n" in read_all(paths, Allowance())
 
 
 def test_a_session_that_is_killed_finds_no_damage(paths: ServicePaths) -> None:

@@ -15,6 +15,7 @@ from ramet.backends.local.sql import closed_databases, connections, prepared_tra
 from ramet.backends.local.sql.connections import Connection, Database
 from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_paths
+from ramet.errors import Unavailable
 
 _SHOWN_FAULTS, _SHOWN_CHARACTERS = 20, 4000
 _DAMAGE_CLASSES = ("XX", "58")  # internal errors and corruption; errors of the system
@@ -62,10 +63,19 @@ class _Relation:
 def read_all(paths: ServicePaths, allowance: Allowance) -> str:
     """Check every table and index of all databases; return the corruption found, or an empty text.
 
-    Raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this, or prepared
+    What was found before the server ends is returned: the damage itself may have ended it. Where nothing was found,
+    raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this, or prepared
     transactions cannot be rolled back now: none of these says anything of the data.
     """
-    return "\n".join(_faults(paths, allowance))[:_SHOWN_CHARACTERS]
+    found: list[str] = []
+    try:
+        for fault in _faults(paths, allowance):
+            found.append(fault)
+    except (Unavailable, psycopg.Error) as error:
+        if not found:
+            raise
+        _log.warning("not all data of service %s was checked: %s", paths.service_id, error)
+    return "\n".join(found)[:_SHOWN_CHARACTERS]
 
 
 def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
@@ -84,9 +94,31 @@ def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
             yield from _database(paths, database, allowance)
 
 
+def _refusal(paths: ServicePaths, database: Database) -> str | None:
+    """Return why a database cannot be entered though the server runs, as with a damaged pg_filenode.map.
+
+    A server that has just been killed refuses all until it has recovered, so a database that is refused is tried again.
+    """
+    refusal = None
+    for _ in range(2):
+        try:
+            with closed_databases.entered(paths, database, **_SETTINGS):
+                return None
+        except Unavailable as error:
+            if isinstance(error.__cause__, psycopg.errors.ConnectionTimeout):
+                raise
+            refusal = str(error.details)
+            with connections.connect(paths):
+                pass  # raises Unavailable if the server is lost, which says nothing of the data
+    return refusal
+
+
 def _database(paths: ServicePaths, database: Database, allowance: Allowance) -> Iterator[str]:
     relations: list[_Relation] | None = None
     try:
+        if refusal := _refusal(paths, database):
+            yield shown(f"{database.name}: {refusal}")
+            return
         while relations is None or relations:
             with closed_databases.entered(paths, database, **_SETTINGS) as connection:
                 checking = _Checking(paths, database, connection, allowance)
