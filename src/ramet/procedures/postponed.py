@@ -35,8 +35,11 @@ def time_until_retry(tx: sa.Connection, service_id: str, last: Snapshot | None, 
 
 
 def postponed_until(tx: sa.Connection, service_id: str, last: Snapshot | None, now: datetime) -> datetime | None:
-    """Return until when no snapshot follows `last` on schedule, for either reason; None where it is not postponed."""
-    rested = None if last is None else next_snapshot_at(tx, last)
+    """Return until when no snapshot follows `last` on schedule, for either reason; None where it is not postponed.
+
+    One that was taken later than `now` postpones none: after a step of the clock back the next one is due at once.
+    """
+    rested = None if last is None or last.taken_at > now else next_snapshot_at(tx, last)
     retried = now + time_until_retry(tx, service_id, last, now)
     until = max(retried, rested or retried)
     return until if until > now else None

@@ -82,7 +82,7 @@ def test_the_window_says_until_when_the_next_snapshot_is_postponed(
     service = world.create()
     take_costly(world, service, monkeypatch, 30.0)
     last = known_snapshots(world, service)[-1]
-    for seconds, wanted in ((599, last.taken_at + timedelta(seconds=600)), (601, None)):
+    for seconds, wanted in ((599, last.taken_at + timedelta(seconds=600)), (601, None), (-60, None)):
         now = last.taken_at + timedelta(seconds=seconds)
         later = replace(world.plane, clock=partial(datetime.fromtimestamp, now.timestamp(), UTC))
         assert get_restore_window(later, world.project.id, service.id).next_snapshot_at == wanted
