@@ -10,7 +10,7 @@ from ramet.control.restore import settings_in_force, written_bytes
 from ramet.control.subjects import serving_services
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import is_sparing
-from ramet.model.service import Service
+from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind, newest
 from ramet.procedures.postponed import next_snapshot_at, time_until_retry
 from ramet.procedures.servers import submit_snapshot
@@ -29,7 +29,7 @@ class ScheduledSnapshots:
     _written_before: dict[str, int] = field(default_factory=dict)
     _clock_ahead: float | None = None
     _clock_went_back: bool = False
-    _last_before: dict[str, str] = field(default_factory=dict)
+    _known_before: dict[str, frozenset[str]] = field(default_factory=dict)
     _faults: Faults = field(default_factory=lambda: Faults("snapshots"))
 
     def take_due(self) -> None:
@@ -44,7 +44,7 @@ class ScheduledSnapshots:
         self._written_before, self._written = self._written, {}
         self._clock_went_back = self._has_clock_gone_back()
         if self._clock_went_back:
-            self._last_before.clear()
+            self._known_before.clear()
         for service in serving_services(self.plane.store):
             if service.down_reason is None and service.storage_warning is None:
                 with self._faults.contained(service.id):
@@ -53,11 +53,14 @@ class ScheduledSnapshots:
 
     def _is_due(self, service: Service) -> bool:
         with self.plane.store.read() as tx:
-            last = newest(snapshots.list_snapshots(tx, service.id))
+            known = snapshots.list_snapshots(tx, service.id)
+        last = newest(known)
         if last is None:
             return not self._awaits_retry(service, None)
-        occurs_again, written = self._occurs_again(service, last), written_bytes(self.plane, service, last)
-        if written is not None and occurs_again:
+        occurs_again, written = self._occurs_again(service, known, last), written_bytes(self.plane, service, last)
+        if written is None or (written == 0 and is_standby(service)):
+            return False  # a base backup of a standby that has replayed nothing since is the same as the last one
+        if occurs_again:
             # The times from here on occur a second time: they get their own base backup.
             return not self._awaits_retry(service, last)
         if not written:
@@ -65,15 +68,16 @@ class ScheduledSnapshots:
         self._written[service.id] = written
         return self._is_reason_enough(service, last, written) and not self._is_postponed(service, last)
 
-    def _occurs_again(self, service: Service, last: Snapshot) -> bool:
-        """Tell whether the clock was set back since a snapshot, now or while no process ran.
+    def _occurs_again(self, service: Service, known: list[Snapshot], last: Snapshot) -> bool:
+        """Tell whether the clock was set back since the last snapshot, now or while no process ran.
 
-        It counts until there is a newer one, and no longer: the host of a server may have a clock that is ahead for
-        good.
+        It counts until there is another one, and no longer: the host of a server may have a clock that is ahead for
+        good, and the other one need not be the last by the WAL where nothing was written.
         """
+        ids = frozenset(snapshot.id for snapshot in known)
         if self._clock_went_back or last.taken_at > self.plane.clock() + _CLOCK_STEP:
-            self._last_before.setdefault(service.id, last.id)
-        return self._last_before.get(service.id) == last.id
+            self._known_before.setdefault(service.id, ids)
+        return ids <= self._known_before.get(service.id, frozenset())
 
     def _is_reason_enough(self, service: Service, last: Snapshot, written: int) -> bool:
         due = settings_in_force(self.plane, service, last)
