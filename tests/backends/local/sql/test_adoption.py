@@ -143,6 +143,17 @@ def test_nobody_can_replace_functions_of_casts_and_operators_that_queries_of_the
     assert adopted.query("SELECT 10::oid::text") == [("10",)]
 
 
+def test_a_renewal_takes_functions_of_casts_that_an_earlier_release_gave_to_tenants(
+    adopted: Adopted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(adopted.paths, "tsdb", "ALTER FUNCTION worded OWNER TO tsdbadmin; ALTER FUNCTION worded SECURITY DEFINER")
+    assert not adopted.refuses("ALTER FUNCTION public.worded(oid) STABLE")
+    monkeypatch.setattr(read_only_access, "_VERSION", "that of the next release")
+    assert adopted.instances.renew(adopted.server.service_id)
+    assert adopted.refuses("ALTER FUNCTION public.worded(oid) STABLE")
+    assert adopted.query("SELECT prosecdef FROM pg_proc WHERE proname = 'worded'") == [(False,)]
+
+
 def test_event_triggers_are_disabled_for_good_unless_an_extension_needs_them(adopted: Adopted) -> None:
     assert adopted.refuses('ALTER EVENT TRIGGER "tr""ap" ENABLE ALWAYS')
     triggers = (
@@ -155,7 +166,9 @@ def test_event_triggers_are_disabled_for_good_unless_an_extension_needs_them(ado
     }  # fmt: skip
 
 
-def test_a_fork_of_a_service_that_moves_keeps_its_login_trigger(instances: Instances) -> None:
+def test_a_fork_of_a_service_that_moves_keeps_its_login_trigger_or_gets_it_back_by_a_renewal(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = new_server(instances, pg_major=max(MAJORS))
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
@@ -169,6 +182,12 @@ def test_a_fork_of_a_service_that_moves_keeps_its_login_trigger(instances: Insta
     report = instances.secure(server, is_new=False, neutralize=False)
     assert moving.query(trigger) == before
     assert report["adopted"]["event_triggers_disabled"] == []
+    as_earlier_releases_left_it = "ALTER EVENT TRIGGER {0} DISABLE; ALTER FUNCTION pg_catalog.{0}() OWNER TO tsdbadmin"
+    run(moving.paths, "tsdb", as_earlier_releases_left_it.format("ramet_begin_session"))
+    assert moving.query(trigger) != before
+    monkeypatch.setattr(read_only_access, "_VERSION", "that of the next release")
+    assert instances.renew(server.service_id)
+    assert moving.query(trigger) == before
     instances.remove(server.service_id, 10)
 
 
@@ -266,6 +285,15 @@ def secure(instances: Instances, server: Server, database: str, *, neutralize: b
     restart(instances, server)
     foreign.write(paths, foreign.Foreign("ramet", database, ("x",)))
     return instances.secure(server, is_new=False, neutralize=neutralize)
+
+
+def test_an_event_trigger_of_a_source_stays_disabled_that_has_the_name_of_the_login_trigger(
+    instances: Instances, copy: Server
+) -> None:
+    run(instances.paths(copy.service_id), "shop", "ALTER EVENT TRIGGER first RENAME TO ramet_begin_session")
+    found = Adopted(instances, copy, secure(instances, copy, "shop"))
+    enabled = "SELECT evtenabled FROM pg_event_trigger WHERE evtname = 'ramet_begin_session'"
+    assert found.query(enabled) == [("D",)]
 
 
 @pytest.mark.parametrize("database", ["shop", "tsdb"])

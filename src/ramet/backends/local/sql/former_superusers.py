@@ -95,17 +95,27 @@ def take(connection: Connection) -> dict[str, list[str]]:
         connection.execute(_TAKE_EVENT_TRIGGERS)
         objects = _column(connection, _TAKE_EXTENSIONS)
         connection.execute(_FORGET_OWNERS.encode())
-        connection.execute(_TAKE_RIGHTS.encode())
-        for kind, identity, is_member in connection.execute(_OBJECTS.encode()).fetchall():
-            named = f"{_WORDS.get(kind, kind)} {identity}"
-            connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
-            objects += [] if is_member else [raw_names.shown(named)]
+        objects += take_objects(connection)
         functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, RESET_CATALOG)
     return {
         "event_triggers_disabled": sorted(triggers),
         "objects_kept": sorted(objects),
         "functions_revoked": functions,
     }
+
+
+def take_objects(connection: Connection) -> list[str]:
+    """Make the platform the owner of what it calls; return what is no member of an extension. May run again.
+
+    Where the superusers of the source are none any more, these are only the functions of casts and operators.
+    """
+    objects = []
+    connection.execute(_TAKE_RIGHTS.encode())
+    for kind, identity, is_member in connection.execute(_OBJECTS.encode()).fetchall():
+        named = f"{_WORDS.get(kind, kind)} {identity}"
+        connection.execute(raw_names.encoded(f"ALTER {named} OWNER TO CURRENT_USER"))
+        objects += [] if is_member else [raw_names.shown(named)]
+    return objects
 
 
 def revoke_parameters(connection: Connection) -> list[str]:

@@ -15,7 +15,7 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import closed_databases, connections, earlier_guards
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
-from ramet.backends.local.sql.former_superusers import RESET_CATALOG
+from ramet.backends.local.sql.former_superusers import BEGIN_SESSION, CALLED, RESET_CATALOG, take_objects
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Unavailable
 
@@ -85,8 +85,10 @@ _FUNCTIONS = {
     "grant_tsdbadmin_to_role(text)": _LET_ROLE_READ,
 }
 _TRIGGER = "ramet_begin_session"
+# A source can have another one of that name, which stays disabled.
+_IS_OWN_TRIGGER = f"SELECT evtfoid = {BEGIN_SESSION} FROM pg_event_trigger WHERE evtname = %s"  # noqa: S608 - ours
 # Stored in the text of a function, where each fork finds it.
-_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, RESET_CATALOG)).encode()).hexdigest()[:16]
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, RESET_CATALOG, CALLED)).encode()).hexdigest()[:16]
 _FIND = f"""
 SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
 AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
@@ -153,7 +155,9 @@ def is_current(connection: Connection) -> bool:
 
 def _install(connection: Connection) -> None:
     with connection.transaction():
-        connection.execute(RESET_CATALOG.encode())  # earlier releases left it as the source of a copy had it
+        # Earlier releases gave these functions to tenants, and left the schema as the source of a copy had it.
+        take_objects(connection)
+        connection.execute(RESET_CATALOG.encode())
         if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
             _install_login_trigger(connection)
         if _may_use_schema(connection):
@@ -162,7 +166,12 @@ def _install(connection: Connection) -> None:
 
 def _install_login_trigger(connection: Connection) -> None:
     connection.execute(_BEGIN_SESSION.encode())
-    if connection.execute("SELECT FROM pg_event_trigger WHERE evtname = %s", (_TRIGGER,)).fetchone() is None:
+    # Earlier releases gave it to tenants, and disabled the trigger, in forks of a service that moved.
+    connection.execute(f"ALTER FUNCTION pg_catalog.{_TRIGGER}() OWNER TO CURRENT_USER".encode())
+    is_own = connection.execute(_IS_OWN_TRIGGER, (_TRIGGER,)).fetchone()
+    if is_own == (True,):
+        connection.execute(f"ALTER EVENT TRIGGER {_TRIGGER} ENABLE".encode())
+    if is_own is None:
         connections.run(
             connection, f"CREATE EVENT TRIGGER {{}} ON login EXECUTE FUNCTION pg_catalog.{_TRIGGER}()", _TRIGGER
         )
