@@ -18,8 +18,10 @@ from ramet.backends.local.off_host.shipping import Seen, Watch
 from ramet.backends.local.restore.base_backup import Base as LocalBase
 from ramet.backends.local.restore.snapshots import directory_of, record
 from ramet.backends.local.sql import connections
+from ramet.backends.local.wal import digests
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, shown_lsn
 from tests.backends.local.forks import append, paths_of
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable, write_segment
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = AT + timedelta(seconds=5)
@@ -106,6 +108,22 @@ def test_wal_that_was_lost_after_the_first_snapshot_of_a_return_to_an_earlier_ls
     progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
     assert progress.segment == following.name
     assert progress.holes == ((Hole(Segment(2, 50).name, following.name, AT),) if is_lost else ())
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_a_segment_that_no_restore_needs_and_the_disk_keeps_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    paths = ServicePaths(tmp_path / "service", tmp_path / "sockets")
+    paths.archive.mkdir(parents=True)
+    (tmp_path / "nas").mkdir()
+    for segment in (Segment(1, 3), Segment(1, 7)):
+        write_segment(paths.archive, segment)
+    digests.discard(paths, 1, "0/7000028")
+    make_unreadable(monkeypatch, paths.archive / Segment(1, 3).name, number)
+    progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
+    assert (progress.segment, progress.holes) == (Segment(1, 7).name, ())
+    assert shipping.waiting_segments(paths, progress) == 0
 
 
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])

@@ -20,7 +20,7 @@ from ramet.errors import Failed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
-from tests.backends.local.segments import DISK_FAULTS, make_unreadable, overwrite, write_segment
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable, overwrite, refuse_removal, write_segment
 
 LONG = 60.0
 # Behind the header of a page in the middle: no check of headers sees it.
@@ -109,6 +109,28 @@ def test_a_segment_that_the_disk_cannot_read_is_damaged(
     digests.record(paths, LONG)
     assert digests.verify(paths, "", LONG) is None
     assert digests.faults(paths) == {victim.name: UNREADABLE}
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_a_segment_that_no_restore_needs_and_the_disk_keeps_is_not_damage(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    paths = backend.instances.paths(f"left{number:06}")
+    paths.archive.mkdir(parents=True)
+    segments = [write_segment(paths.archive, Segment(1, number)) for number in (3, 4, 5)]
+    digests.record(paths, LONG)
+    facts = SnapshotFacts(datetime.now(UTC), "0/4000000", "0/4000000", 1, 700, 0)
+    with monkeypatch.context() as patched:
+        make_unreadable(patched, segments[0], number)
+        refuse_removal(patched, segments[0].name, number)
+        assert backend.restore.discard_wal(paths.service_id, facts) == 0
+        digests.record(paths, LONG)
+        assert backend.restore.verify_archive(paths.service_id, "") is None
+        make_unreadable(patched, segments[1], number)
+        with pytest.raises(Failed, match=segments[1].name):
+            backend.restore.verify_archive(paths.service_id, "")
+    assert backend.restore.discard_wal(paths.service_id, facts) == 1
+    assert digests.leftovers(paths) == frozenset()
 
 
 @pytest.mark.parametrize("kept_bytes", [-2, -40])

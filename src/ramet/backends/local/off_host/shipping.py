@@ -17,6 +17,7 @@ from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
+from ramet.backends.local.wal.digests import leftovers
 from ramet.backends.local.wal.locate import STATUS_DIRECTORY, WAL_DIRECTORY
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, end_of_records, segment_named, segments_in
 from ramet.errors import Unavailable
@@ -213,9 +214,9 @@ def _other_files(paths: ServicePaths, progress: WalProgress) -> list[str]:
 
 def _unsent(paths: ServicePaths, progress: WalProgress) -> Iterator[Segment]:
     """Yield the segments to send, up to one that is being written to the local archive."""
-    last = segment_named(progress.segment)
+    last, left = segment_named(progress.segment), leftovers(paths)
     for segment in segments_in(paths.archive):
-        if last is not None and segment <= last:
+        if segment.name in left or (last is not None and segment <= last):
             continue
         if (paths.archive / segment.name).stat().st_size != SEGMENT_BYTES:
             return

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.wal.segment import segment_at, segment_named, segments_in, unreadable
+from ramet.backends.local.wal.segment import Segment, segment_at, segment_named, segments_in, unreadable
 from ramet.errors import Failed
 
 _NOTES = "archive.digests"
 _FAULTS = "archive.faults"
+_LEFTOVERS = "archive.leftovers"
 _DIGEST_BYTES = 32
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 ALTERED = "was altered after it was archived"
@@ -53,7 +54,7 @@ def record(paths: ServicePaths, seconds: float) -> int:
         return 0
     with _locked(paths):
         kept = digests(paths)
-        added = _new_digests(paths.archive, kept.keys(), time.monotonic() + seconds)
+        added = _new_digests(paths.archive, kept.keys() | leftovers(paths), time.monotonic() + seconds)
         if added:
             _write_notes(paths, kept | added)
         return len(added)
@@ -75,14 +76,25 @@ def _new_digests(archive: Path, known: Set[str], deadline: float) -> dict[str, s
 
 def forget(paths: ServicePaths) -> None:
     """Drop what is known of an archive that is removed as a whole. May run twice."""
-    for name in (_NOTES, _FAULTS):
+    for name in (_NOTES, _FAULTS, _LEFTOVERS):
         (paths.root / name).unlink(missing_ok=True)
 
 
 def discard(paths: ServicePaths, timeline: int, before_lsn: str) -> None:
-    """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice."""
+    """Drop the checksums of the segments that `archive.trim` removes for the same timeline and LSN. May run twice.
+
+    Those that it could not remove are noted as leftovers.
+    """
     first = segment_at(timeline, before_lsn)
     _drop(paths, lambda name: (segment := segment_named(name)) is not None and segment < first)
+    left = {segment.name for segment in _segments_of(paths) if segment < first}
+    if left != leftovers(paths):
+        files.write(paths.root / _LEFTOVERS, "\n".join(sorted(left)))
+
+
+def leftovers(paths: ServicePaths) -> frozenset[str]:
+    """Return the segments that no restore needs, and the disk refused to remove: it may fail to read them, too."""
+    return frozenset(files.read(paths.root / _LEFTOVERS).split())
 
 
 def discard_after(paths: ServicePaths, timeline: int) -> None:
@@ -113,15 +125,16 @@ def _write_notes(paths: ServicePaths, notes: Mapping[str, str]) -> None:
 def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
     """Compare the segments whose names follow `after` with their recorded checksums, for about `seconds`.
 
-    Of one that has none it is only verified that it can be read: the disk may never have been able to.
+    Of one that has none it is only verified that it can be read: the disk may never have been able to. Leftovers are
+    not read.
     Returns the name to continue after, None at the end. `faults` returns the damaged segments.
     """
     noted = digests(paths)
     found = faults(paths) if after else {}
     deadline = time.monotonic() + seconds
     reached: str | None = None
-    there = {segment.name for segment in segments_in(paths.archive)} if paths.archive.is_dir() else set()
-    for name in sorted(name for name in noted.keys() | there if name > after):
+    there = {segment.name for segment in _segments_of(paths)}
+    for name in sorted(name for name in (noted.keys() | there) - leftovers(paths) if name > after):
         if fault := _fault_of(paths.archive / name, noted.get(name)):
             found[name] = fault
         if time.monotonic() > deadline:
@@ -129,6 +142,10 @@ def verify(paths: ServicePaths, after: str, seconds: float) -> str | None:
             break
     files.write(paths.root / _FAULTS, json.dumps(found), durable=True)
     return reached
+
+
+def _segments_of(paths: ServicePaths) -> list[Segment]:
+    return segments_in(paths.archive) if paths.archive.is_dir() else []
 
 
 def faults(paths: ServicePaths) -> dict[str, str]:
