@@ -13,9 +13,12 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.process import postgres
+from ramet.backends.local.process.daemon import Daemon
 from ramet.backends.local.process.identity import children_of
+from ramet.backends.local.restore import secured_copy
 from ramet.backends.local.server import instances, sessions
 from ramet.backends.local.sql import connections
+from ramet.backends.local.upgrades import cluster
 from ramet.errors import Unavailable, Unseen
 from tests.backends.local import forks
 from tests.backends.local.segments import DISK_FAULTS, make_unreadable, refuse_removal
@@ -66,18 +69,47 @@ def test_data_that_the_disk_cannot_show_is_not_taken_for_lost(
             backend.servers.start(parent, clients=True)
 
 
+@pytest.mark.parametrize("name", ["archive/broken", "tls/broken", "pooler/broken", "process.json", "start.lock"])
 def test_a_file_that_the_disk_refuses_to_remove_is_all_that_is_left_of_a_service(
-    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     server = forks.create(backend)
     paths = backend.instances.paths(server.service_id)
-    (paths.archive / "broken").touch()
+    broken = paths.root / name
+    broken.parent.mkdir(exist_ok=True)
+    broken.touch()
     with monkeypatch.context() as patched:
-        refuse_removal(patched, "broken", errno.EUCLEAN)
+        refuse_removal(patched, broken.name, errno.EUCLEAN)
         with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
             backend.servers.destroy(server.service_id)
-    assert [path for path in paths.root.rglob("*") if not path.is_dir()] == [paths.archive / "broken"]
+    assert [path for path in paths.root.rglob("*") if not path.is_dir()] == [broken]
     backend.servers.destroy(server.service_id)
+    assert not paths.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("directory", "owner", "act"),
+    [
+        ("data.after", cluster, "end_all_in"),
+        ("snapshots/any/securing", secured_copy, "_end"),
+        ("pooler", Daemon, "end"),
+        ("data", postgres, "kill"),
+    ],
+)
+def test_nothing_more_is_removed_of_a_service_where_the_disk_does_not_show_whether_something_runs(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, directory: str, owner: object, act: str
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    paths = backend.instances.paths("unseen0000")
+    (paths.root / directory).mkdir(parents=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, act, fail)
+        with pytest.raises(Unseen):
+            backend.servers.destroy(paths.service_id)
+    assert (paths.root / directory).is_dir()
+    backend.servers.destroy(paths.service_id)
     assert not paths.root.exists()
 
 

@@ -187,15 +187,16 @@ class LocalServers:
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had on the host; its snapshots and archive too.
 
-        What the disk refuses to remove keeps nothing else: its error is raised at the end.
+        What the disk refuses to remove keeps nothing else: its error is raised at the end. Where this process cannot
+        tell whether something still runs, nothing more is removed: that would be what finds it again.
         """
         paths = self.instances.paths(service_id)
         self.endpoints.close(service_id)
-        self.poolers.stop_all(service_id)
-        self.instances.end(service_id, _KILL_SECONDS)
         for key in [key for key in self._due_at if key[0] == service_id]:
             self._due_at.pop(key, None)
         remove_all(
+            partial(self.poolers.stop_all, service_id),
+            partial(self.instances.end, service_id, _KILL_SECONDS),
             partial(self.instances.remove_directories, service_id),
             partial(fetched.discard, self.driver, self.instances.layout, service_id),
             partial(self.driver.remove_tree, paths.unfinished),

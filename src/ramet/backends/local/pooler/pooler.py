@@ -128,11 +128,14 @@ class Poolers:
         return client_sessions(paths, [paths.root / kind for kind in (POOLER, BALANCER)])
 
     def stop(self, service_id: str) -> None:
-        """Stop the pooler of a service with its sessions, and remove its files; no pooler is no error."""
+        """Stop the pooler of a service with its sessions, and remove its files; no pooler is no error.
+
+        Raises Unavailable while it is still shutting down, or when that cannot be determined.
+        """
         daemon = self._daemon(service_id)
         if not daemon.home.is_dir():
             return
-        with daemon.alone():
+        with looking_at(f"the {self.kind} of service {service_id}"), daemon.alone():
             if not daemon.end(_END_SECONDS):
                 raise Unavailable("POOLER_ENDING", f"The {self.kind} of service {service_id} is still shutting down")
         shutil.rmtree(daemon.home)

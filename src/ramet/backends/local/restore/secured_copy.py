@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ramet import __version__
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
-from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.own_faults import GONE, looking_at
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import offline_verifier
@@ -163,9 +163,13 @@ def drop(driver: Driver, parent: ServicePaths, directory: Path) -> None:
 
 
 def end_all(parent: ServicePaths) -> None:
-    """End the servers that secure copies of a service's snapshots. May run again."""
-    for root in parent.snapshots.glob(f"*/{_WORKSHOP}"):
-        _end(_workshop(parent, root.parent), parent.service_id)
+    """End the servers that secure copies of a service's snapshots. May run again.
+
+    Raises Unavailable while they are still shutting down, or when that cannot be determined.
+    """
+    with looking_at(f"what secures snapshots of service {parent.service_id}"):
+        for root in parent.snapshots.glob(f"*/{_WORKSHOP}"):
+            _end(_workshop(parent, root.parent), parent.service_id)
 
 
 def _end(paths: ServicePaths, service_id: str) -> None:

@@ -18,7 +18,7 @@ from ramet.backends.interface.values import Readiness, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.certificates import Authority
 from ramet.backends.local.host.cgroups import Limits
-from ramet.backends.local.host.own_faults import is_own
+from ramet.backends.local.host.own_faults import is_own, looking_at
 from ramet.backends.local.host.paths import Layout, ServicePaths, make_passage
 from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
@@ -271,17 +271,19 @@ class Instances:
     def end(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove what belongs to its id: sockets, limits, certificates and records.
 
-        Raises Unavailable while processes are still shutting down.
+        Raises Unavailable while processes are still shutting down, or when that cannot be determined.
         """
         paths = self.paths(service_id)
-        self.jobs.end(paths)
-        if not postgres.kill(paths, timeout_seconds):
+        with looking_at(f"the server of service {service_id}"):
+            self.jobs.end(paths)
+            has_ended = postgres.kill(paths, timeout_seconds)
+        if not has_ended:
             raise Unavailable("SERVER_ENDING", f"The server of service {service_id} is still shutting down")
         self.limits.remove(service_id)
         shutil.rmtree(paths.sockets, ignore_errors=not paths.sockets.exists())
         certificates = paths.tls.iterdir() if paths.tls.is_dir() else ()
-        for file in (paths.process_record, paths.start_lock, *certificates):
-            file.unlink(missing_ok=True)
+        files_of_id = (paths.process_record, paths.start_lock, *certificates)
+        remove_all(*(partial(file.unlink, missing_ok=True) for file in files_of_id))
 
     def remove(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove its sockets, limits and directories except `data` and `snapshots`.

@@ -19,6 +19,7 @@ from typing import Any
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.children import ENVIRONMENT
+from ramet.backends.local.host.own_faults import looking_at
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.signals import end_all_in
 from ramet.backends.local.restore.single_user import SingleUser
@@ -218,9 +219,14 @@ def directory_of(paths: ServicePaths) -> Path:
 
 
 def end_programs(paths: ServicePaths) -> None:
-    """Kill pg_upgrade and the servers of an attempt whose caller was killed. Raises Unavailable while they end."""
+    """Kill pg_upgrade and the servers of an attempt whose caller was killed.
+
+    Raises Unavailable while they end, or when that cannot be determined.
+    """
     places = (directory_of(paths), paths.root / _OLD, paths.root / _NEW)
-    if any(place.exists() for place in places) and not end_all_in(*places):
+    with looking_at(f"an earlier pg_upgrade of service {paths.service_id}"):
+        have_ended = not any(place.exists() for place in places) or end_all_in(*places)
+    if not have_ended:
         raise Unavailable("UPGRADE_ENDING", f"An earlier pg_upgrade of service {paths.service_id} is still ending")
 
 
