@@ -187,6 +187,21 @@ def test_a_client_for_which_no_thread_can_be_started_is_cut_and_later_ones_are_s
                 assert client.recv(6) == answer
 
 
+def test_a_relay_ends_while_no_file_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_listener: socket.socket) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def open_and_end() -> None:
+        with open_relay(SourceAddress("localhost", 1, "shop", "app", "disable"), tmp_path):
+            pass
+
+    monkeypatch.setattr(socket.socket, "accept", refuse)
+    opened = threading.Thread(target=open_and_end, daemon=True)
+    opened.start()
+    opened.join(10)
+    assert not opened.is_alive()
+
+
 def test_a_client_that_comes_while_no_file_is_free_is_served_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

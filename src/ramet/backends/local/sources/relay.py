@@ -36,7 +36,8 @@ _MOST_OF_A_SESSION = 64 * 1024**2
 class Relay:
     """A relay that listens in `directory`. `received` counts the bytes from the source, of all its connections.
 
-    `problem` says by which limit it has cut them, and cuts those that come later, too.
+    `problem` says by which limit it has cut them, and cuts those that come later, too. After
+    `has_ended` no more are accepted.
     """
 
     source: SourceAddress
@@ -45,6 +46,7 @@ class Relay:
     opened: set[socket.socket] = field(default_factory=set)
     most_bytes: int | None = None
     problem: str | None = None
+    has_ended: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, size: int) -> None:
@@ -78,6 +80,7 @@ def open_relay(source: SourceAddress, directory: Path, account: Account | None =
         try:
             yield relay
         finally:
+            relay.has_ended = True
             listener.shutdown(socket.SHUT_RDWR)
             acceptor.join()
             relay.cut()
@@ -103,7 +106,8 @@ def _accept(relay: Relay, listener: socket.socket) -> None:
         try:
             client, _ = listener.accept()
         except OSError as error:
-            if not is_own(error):
+            # Linux looks for a free file first, and only then whether the listener is shut down.
+            if relay.has_ended or not is_own(error):
                 return
             time.sleep(_PAUSE_SECONDS)  # no file is free now: the client waits until one is
             continue
