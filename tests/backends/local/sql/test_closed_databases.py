@@ -121,6 +121,24 @@ def test_a_database_is_closed_again_whatever_alters_it(place: Place, monkeypatch
         owner.execute("ROLLBACK")
 
 
+def test_a_database_that_is_altered_just_before_it_is_closed_again_is_closed_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connections.connect(place.paths) as owner:
+        execute, acts = Connection.execute, {"BEGIN": ["BEGIN", "ALTER DATABASE closed CONNECTION LIMIT 7"]}
+        acts["ROLLBACK"] = ["COMMIT"]
+
+        def execute_late(connection: Connection, query: Any, *arguments: Any) -> Any:
+            for act in acts.pop(query, []) if isinstance(query, str) else []:
+                execute(owner, act.encode())
+            return execute(connection, query, *arguments)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", execute_late)
+        with pytest.raises(psycopg.errors.LockNotAvailable), entered(place.paths, place.database):
+            pass
+    assert place.state() == (False, 7)
+
+
 def test_a_database_that_cannot_be_entered_is_closed_again(place: Place) -> None:
     missing = replace(place.database, name="missing")
     with pytest.raises(Unavailable), entered(place.paths, missing):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
+import psycopg
+
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
@@ -18,6 +20,7 @@ UPDATE pg_database d SET datallowconn = true WHERE d.oid = %s AND NOT datallowco
 RETURNING ARRAY(SELECT pid FROM pg_stat_activity WHERE datid = d.oid)
 """
 _CLOSE = "UPDATE pg_database SET datallowconn = false WHERE oid = %s"
+_WAIT_LONGER = "SET lock_timeout = '30s'"
 # On Kubernetes the platform's role is not the first superuser: that is the operator's.
 _END_LATER_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -45,7 +48,8 @@ def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
     """Open a database. Of several sessions of the platform at once, the one that has opened it closes it.
 
     The transaction that closes it begins at once, so that only its commit is left, which waits for nobody. Who alters
-    the database at that moment waits for it, and is refused.
+    the database at that moment waits for it, and is refused. Who has altered it before that, and stays in the
+    transaction, is waited for, for half a minute, and LockNotAvailable raised.
     """
     with connections.connect(paths, lock_timeout="1s") as outside:
         outside.execute(_AWAIT, (oid,))
@@ -53,8 +57,15 @@ def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
         if opened is None:
             yield
             return
-        outside.execute("BEGIN")
-        outside.execute(_CLOSE, (oid,))
+        try:
+            outside.execute("BEGIN")
+            outside.execute(_CLOSE, (oid,))
+        except psycopg.errors.LockNotAvailable:
+            outside.execute("ROLLBACK")
+            outside.execute(_WAIT_LONGER)
+            outside.execute(_CLOSE, (oid,))
+            outside.execute(_END_LATER_SESSIONS, (oid, *opened))
+            raise
         try:
             yield
         finally:
