@@ -119,7 +119,7 @@ def renew(paths: ServicePaths) -> bool:
     for each in sorted([template, *others], key=lambda one: not one.is_open):
         # To open a database writes to the server, so closed ones have their turn when that may complete the upgrade.
         is_done = (each.is_open or is_done) and _renew_one(paths, each, locked) and is_done
-    renewed = [_renew_one(paths, each, locked, marked=is_done) for each in own]
+    renewed = [(each.is_open or is_done) and _renew_one(paths, each, locked, marked=is_done) for each in own]
     return is_done and all(renewed)
 
 
