@@ -5,15 +5,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ramet.backends.interface.values import Primary, Source
+from ramet.backends.interface.values import Primary, Server, Source
 from ramet.backends.kubernetes import egress
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.policies import ApiAddress
+from ramet.errors import Unseen
 from ramet.model.environment import Environment
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
 
 FORK = replace(SHARED, service_id="forkfork12", port=15433)
+POLICIES = ("ramet-forkfork12-egress", "ramet-replica001-egress")
 
 
 def refuse_clients_without_passwords(found: FakeCluster) -> None:
@@ -41,40 +45,82 @@ def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_e
         assert {name: len(one) for name, one in policies.items()} == ({} if rules is None else {key[1]: rules})
 
 
+def move_api_server(found: FakeCluster, host: str) -> None:
+    labels = {"kubernetes.io/service-name": "kubernetes"}
+    slice_of = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"port": 6443}]}
+    found.put("endpointslices", {**slice_of, "endpoints": [{"addresses": [host]}]})
+
+
+def api_servers(found: FakeCluster) -> dict[str, str]:
+    """Return where each policy says that the API server is."""
+    policies = [one for (kind, _), one in found.objects.items() if kind == "networkpolicies"]
+    return {
+        one["metadata"]["name"]: one["spec"]["egress"][0]["to"][0]["ipBlock"]["cidr"].partition("/")[0]
+        for one in policies
+    }
+
+
+def open_fork_and_replica(found: FakeCluster, backend: KubernetesBackend) -> tuple[Server, Server]:
+    """Return a restricted fork that is open to clients, and a read replica of it."""
+    refuse_clients_without_passwords(found)
+    fork = replace(FORK, environment=Environment.DEV)
+    replica = replace(fork, service_id="replica001", primary=Primary("forkfork12", FORK.port))
+    backend.servers.initialize(SHARED)
+    backend.restore.capture(fork, Source(SHARED))
+    backend.servers.open(fork)
+    egress.follow(backend.servers.place, replica.service_id, fork.service_id)
+    return fork, replica
+
+
 def test_a_restricted_fork_and_its_replica_reach_the_api_server_where_it_has_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def move(host: str) -> None:
-        labels = {"kubernetes.io/service-name": "kubernetes"}
-        slice_of = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"port": 6443}]}
-        found.put("endpointslices", {**slice_of, "endpoints": [{"addresses": [host]}]})
-
     def maintain() -> dict[str, str]:
-        """Maintain the servers; return where each policy says that the API server is."""
         for server in (SHARED, fork, replica):
             backend.servers.maintain(server, 0.1, datetime.now(UTC))
-        policies = [one for (kind, _), one in found.objects.items() if kind == "networkpolicies"]
-        return {
-            one["metadata"]["name"]: one["spec"]["egress"][0]["to"][0]["ipBlock"]["cidr"].partition("/")[0]
-            for one in policies
-        }
+        return api_servers(found)
 
     with in_cluster(fork_egress="deny") as (found, place):
         backend = KubernetesBackend(place)
-        refuse_clients_without_passwords(found)
-        fork = replace(FORK, environment=Environment.DEV)
-        replica = replace(fork, service_id="replica001", primary=Primary("forkfork12", FORK.port))
-        move("192.0.2.1")
-        backend.servers.initialize(SHARED)
-        backend.restore.capture(fork, Source(SHARED))
-        backend.servers.open(fork)
-        egress.follow(place, replica.service_id, fork.service_id)
-        names = ("ramet-forkfork12-egress", "ramet-replica001-egress")
-        assert maintain() == dict.fromkeys(names, "192.0.2.1")
-        move("192.0.2.2")
-        assert maintain() == dict.fromkeys(names, "192.0.2.1")  # it is asked once a minute
+        move_api_server(found, "192.0.2.1")
+        fork, replica = open_fork_and_replica(found, backend)
+        assert maintain() == dict.fromkeys(POLICIES, "192.0.2.1")
+        move_api_server(found, "192.0.2.2")
+        assert maintain() == dict.fromkeys(POLICIES, "192.0.2.1")  # it is asked once a minute
         monkeypatch.setattr(egress, "_LOOK_SECONDS", -1.0)
-        assert maintain() == dict.fromkeys(names, "192.0.2.2")
+        assert maintain() == dict.fromkeys(POLICIES, "192.0.2.2")
         asked = len(found.requests)
         maintain()
         assert [path for _, path in found.requests[asked:] if "networkpolicies" in path] == []
+
+
+def test_a_fork_that_is_down_is_started_with_the_api_server_where_it_has_moved() -> None:
+    """The duty of maintenance leaves out what is being restarted."""
+    with in_cluster(fork_egress="deny") as (found, place):
+        backend = KubernetesBackend(place)
+        move_api_server(found, "192.0.2.1")
+        fork, replica = open_fork_and_replica(found, backend)
+        place.apply(replica, Phase.OPEN)
+        move_api_server(found, "192.0.2.2")
+        backend.servers.start(fork)
+        assert api_servers(found) == dict.fromkeys(POLICIES, "192.0.2.1")  # a server closed to clients may be unsecured
+        for server in (fork, replica):
+            backend.servers.start(server, clients=True)
+        assert api_servers(found) == dict.fromkeys(POLICIES, "192.0.2.2")
+
+
+def test_an_api_server_that_does_not_answer_is_asked_again_at_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def addresses() -> list[ApiAddress]:
+        raise Unseen("KUBERNETES_UNREACHABLE", "The API server of Kubernetes did not answer")
+
+    with in_cluster(fork_egress="deny") as (found, place):
+        backend = KubernetesBackend(place)
+        move_api_server(found, "192.0.2.1")
+        fork, replica = open_fork_and_replica(found, backend)
+        move_api_server(found, "192.0.2.2")
+        with monkeypatch.context() as patch:
+            patch.setattr(place.api, "addresses", addresses)
+            backend.servers.maintain(fork, 0.1, datetime.now(UTC))
+        for server in (fork, replica):
+            backend.servers.maintain(server, 0.1, datetime.now(UTC))
+        assert api_servers(found) == dict.fromkeys(POLICIES, "192.0.2.2")

@@ -1,5 +1,6 @@
 """What forks may connect to: nothing until they are secured, then what the settings say."""
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from ramet.backends.kubernetes import names, policies
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import NetworkPolicy
+from ramet.errors import Error
 from ramet.model.environment import Environment
 
 _LOOK_SECONDS = 60.0
@@ -50,24 +52,29 @@ class Renewal:
     _applied: dict[str, frozenset[ApiAddress]] = field(default_factory=dict)
 
     def renew(self, server: Server) -> None:
-        """Apply an existing policy again, once in each process and when the addresses have changed."""
+        """Apply an existing policy again, once in each process and when the addresses have changed.
+
+        The next call tries again what fails.
+        """
         if server.environment is not Environment.DEV or self.place.site.fork_egress == policies.ALLOW:
             return
-        self._look()
-        if not self._addresses or self._applied.get(server.service_id) == self._addresses:
-            return
-        if server.primary is None:
-            settle(self.place, server)
-        elif self.place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
-            follow(self.place, server.service_id, server.primary.service_id)
-        self._applied[server.service_id] = self._addresses
+        with contextlib.suppress(Error, OSError):
+            addresses = self._look()
+            if self._applied.get(server.service_id) == addresses:
+                return
+            if server.primary is None:
+                settle(self.place, server)
+            elif self.place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
+                follow(self.place, server.service_id, server.primary.service_id)
+            self._applied[server.service_id] = addresses
 
     def forget(self, service_id: str) -> None:
         """Forget a service that is gone."""
         self._applied.pop(service_id, None)
 
-    def _look(self) -> None:
-        """Ask for the addresses once a minute, whether there is an answer or not."""
+    def _look(self) -> frozenset[ApiAddress]:
+        """Return the addresses; ask for them once a minute, and at each call until there is an answer."""
         if time.monotonic() - self._looked_at > _LOOK_SECONDS:
-            self._looked_at = time.monotonic()
             self._addresses = frozenset(self.place.api.addresses())
+            self._looked_at = time.monotonic()
+        return self._addresses

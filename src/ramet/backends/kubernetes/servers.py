@@ -78,7 +78,12 @@ class KubernetesServers:
             self.place.apply(server, Phase.CLOSED)
 
     def start(self, server: Server, *, clients: bool = False, first: bool = False) -> None:
-        """Start the server, closed to clients or open, unless it was started with its size and wal_level."""
+        """Start the server, closed to clients or open, unless it was started with its size and wal_level.
+
+        A fork that is open to clients must reach the API server to become ready, where that is now.
+        """
+        if clients:
+            self.renewal.renew(server)
         cluster = self.place.cluster_of(server.service_id)
         if cluster is None and not (first and self._has_volume(server.service_id)):
             raise Failed("VOLUME_LOST", f"The volume of service {server.service_id} is lost", "It cannot be started.")
@@ -257,8 +262,7 @@ class KubernetesServers:
         old one. What servers archive with is made again in their namespace, once in each process: its keys may be
         others than those of the process before.
         """
-        with contextlib.suppress(Error, OSError):  # the next call tries again
-            self.renewal.renew(server)
+        self.renewal.renew(server)
         with contextlib.suppress(Error):  # their pods say why they cannot archive
             self.place.ensure_store(server)
         if server.pooler_port is not None or server.primary is not None:
