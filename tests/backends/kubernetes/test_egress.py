@@ -124,3 +124,20 @@ def test_an_api_server_that_does_not_answer_is_asked_again_at_the_next_call(monk
         for server in (fork, replica):
             backend.servers.maintain(server, 0.1, datetime.now(UTC))
         assert api_servers(found) == dict.fromkeys(POLICIES, "192.0.2.2")
+
+
+@pytest.mark.parametrize(
+    ("environment", "replica_environment", "fork_egress", "policies"),
+    [("PROD", "DEV", "deny", ()), ("DEV", "DEV", "allow", ()), ("DEV", "PROD", "deny", POLICIES)],
+)
+def test_a_policy_is_renewed_by_what_its_fork_is_now_and_deleted_where_it_restricts_nothing(
+    environment: str, replica_environment: str, fork_egress: str, policies: tuple[str, ...]
+) -> None:
+    with in_cluster(fork_egress="deny") as (found, place):
+        move_api_server(found, "192.0.2.1")
+        fork, replica = open_fork_and_replica(found, KubernetesBackend(place))
+        move_api_server(found, "192.0.2.2")
+        later = KubernetesBackend(replace(place, site=replace(place.site, fork_egress=fork_egress)))
+        later.servers.renewal.renew(replace(fork, environment=Environment(environment)))
+        later.servers.renewal.renew(replace(replica, environment=Environment(replica_environment)))
+        assert api_servers(found) == dict.fromkeys(policies, "192.0.2.2")

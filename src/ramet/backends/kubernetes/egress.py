@@ -54,10 +54,8 @@ class Renewal:
     def renew(self, server: Server) -> None:
         """Apply an existing policy again, once in each process and when the addresses have changed.
 
-        The next call tries again what fails.
+        One that is not needed any more is deleted. The next call tries again what fails.
         """
-        if server.environment is not Environment.DEV or self.place.site.fork_egress == policies.ALLOW:
-            return
         with contextlib.suppress(Error, OSError):
             addresses = self._look()
             if self._applied.get(server.service_id) == addresses:
