@@ -194,9 +194,11 @@ def test_default_names_are_the_same_everywhere_and_within_the_limits(tmp_path: P
     assert template["variables"]["RAMET_FORK"] == "$CI_PROJECT_PATH_SLUG-$CI_PROJECT_ID-mr-$CI_MERGE_REQUEST_IID"
 
 
-def test_pipelines_of_one_merge_request_make_its_fork_one_after_the_other() -> None:
+@pytest.mark.parametrize("job", ["ramet-fork", "ramet-delete"])
+def test_pipelines_of_one_merge_request_make_and_delete_its_fork_one_after_the_other(job: str) -> None:
+    """A deletion that overtakes a fork finds nothing to delete, and the fork stays."""
     template = yaml.safe_load((ROOT / "gitlab" / "ramet.gitlab-ci.yml").read_text())
-    assert template["ramet-fork"]["resource_group"] == "$RAMET_FORK"
+    assert template[job]["resource_group"] == "$RAMET_FORK"
 
 
 def test_the_job_that_deletes_a_fork_can_be_started_where_tests_have_failed() -> None:
