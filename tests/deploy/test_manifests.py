@@ -107,6 +107,7 @@ def test_the_proxies_of_the_ingress_are_those_that_ramet_believes() -> None:
     written = set(re.findall(r"^  (RAMET_\w+):", text, re.MULTILINE))
     assert written - known == set()
     assert "RAMET_TRUSTED_PROXIES" in written
+    assert 'RAMET_TRUSTED_PROXIES: {{ join "," . | quote }}' in text  # for a list and for a text
     assert "{{- if and .host (not .proxies) }}\n  {{- fail " in text
     assert yaml.safe_load((CHART / "values.yaml").read_text())["ingress"]["proxies"] == ""
 
