@@ -61,7 +61,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Desk:
-    """Statements by their owner, the public key of who is signed in, and the key of the form that sent them."""
+    """Statements by their owner, the public key of who is signed in, and the key by which forms cancel them."""
 
     slots: Slots = field(default_factory=lambda: Slots(8, 4), repr=False)
     _running: dict[tuple[str, str], Running] = field(default_factory=dict)

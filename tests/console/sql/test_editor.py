@@ -214,13 +214,16 @@ def test_a_form_of_another_session_is_refused(admin: Browser, shop: JsonObject) 
     assert "another session" in refused.text
 
 
-def test_a_form_with_a_longer_key_than_it_is_given_is_refused(admin: Browser, sql: SqlWorld, shop: JsonObject) -> None:
+@pytest.mark.parametrize("name", ["key", "cancels"])
+def test_a_form_with_a_longer_key_than_it_is_given_is_refused(
+    admin: Browser, sql: SqlWorld, shop: JsonObject, name: str
+) -> None:
     before = _spent(sql.world)
-    refused = admin.sql(shop, "SELECT 1", write="yes", key="k" * 65, database="nowhere")
+    refused = admin.sql(shop, "SELECT 1", write="yes", **{"database": "nowhere", name: "k" * 65})
     assert refused.status_code == 422
-    assert "key has more than 64 characters" in refused.text
+    assert f"{name} has more than 64 characters" in refused.text
     assert _spent(sql.world) == before
-    assert admin.sql(shop, "SELECT 1", key="k" * 64).status_code == 200
+    assert admin.sql(shop, "SELECT 1", **{name: "k" * 64}).status_code == 200
 
 
 def test_a_plan_is_shown_and_nothing_is_run(admin: Browser, shop: JsonObject, server: Server) -> None:
@@ -333,19 +336,31 @@ def test_a_statement_that_has_not_ended_yet_can_be_cancelled_again(
     with sql.console.context.desk.running(owner.project.id, owner.key.public_key, "stubborn", commits=True):
         page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
         assert "has not ended yet" in page
-        assert 'name="key" value="stubborn"' in page
-    page = admin.sql(shop, "SELECT 1", key="stubborn", action="cancel").text
+        assert 'name="cancels" value="stubborn"' in page
+        assert 'name="key" value="stubborn"' not in page
+    page = admin.sql(shop, "SELECT 1", cancels="stubborn", action="cancel").text
     assert "No statement of this form" in page
     assert "stubborn" not in page
 
 
 def test_where_several_processes_may_run_statements_one_that_runs_none_says_that_another_one_may(
-    admin: Browser, shop: JsonObject, monkeypatch: pytest.MonkeyPatch
+    sql: SqlWorld, admin: Browser, shop: JsonObject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Store, "is_postgresql", True)
+    assert admin.sql(shop, "DELETE FROM orders", write="yes", key="elsewhere").status_code == 200
     page = admin.sql(shop, "SELECT 1", key="elsewhere", action="cancel").text
     assert "No statement of this form is running in this process of Ramet" in page
-    assert 'name="key" value="elsewhere"' in page
+    assert 'name="cancels" value="elsewhere"' in page
+    found = KEY.search(page)
+    assert found is not None
+    new = {"key": found[1], "cancels": "elsewhere"}
+    assert admin.sql(shop, "UPDATE orders SET id = 2", write="yes", **new).status_code == 200
+    assert admin.sql(shop, "UPDATE orders SET id = 2", write="yes", **new).status_code == 409
+    owner = sql.world.tenant
+    with sql.console.context.desk.running(owner.project.id, owner.key.public_key, "elsewhere", commits=True) as run:
+        monkeypatch.setattr("ramet.console.pages.sql._END_SECONDS", 0)
+        admin.sql(shop, "SELECT 1", action="cancel", **new)
+        assert run.is_cancelled
 
 
 def test_a_statement_that_catches_its_cancellation_loses_its_session(

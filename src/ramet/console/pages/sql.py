@@ -87,14 +87,16 @@ def _run(session: CurrentSession, service: Service, fields: Mapping[str, str], a
         raise InvalidField("sql", "Enter a statement")
     if not key:
         raise Invalid("INVALID_FIELD", "key is missing", "Open the form again.")
-    if len(key) > _LONGEST_KEY:
-        raise Invalid("INVALID_FIELD", f"key has more than {_LONGEST_KEY} characters", "Open the form again.")
+    cancels = _cancels(fields)
+    for name, value in (("key", key), ("cancels", cancels)):
+        if len(value) > _LONGEST_KEY:
+            raise Invalid("INVALID_FIELD", f"{name} has more than {_LONGEST_KEY} characters", "Open the form again.")
     seconds, rows = _choice(fields, "seconds", SECONDS), _choice(fields, "rows", ROWS)
     commits = writes and action == "run"
     if writes:
         _check_writing(session, service, fields, action)
     place = Place(session.plane, service, fields.get("database") or DATABASE)
-    with session.context.desk.running(session.project_id, session.public_key, key, commits=commits) as running:
+    with session.context.desk.running(session.project_id, session.public_key, cancels, commits=commits) as running:
         if commits:
             begin_once(session.plane, session.public_key, key)
         with session.context.workbench.session(place, Limits(seconds), writes=writes, context=TEXTS) as inside:
@@ -118,16 +120,21 @@ def _choice(fields: Mapping[str, str], name: str, allowed: Sequence[int]) -> int
     return int(text)
 
 
+def _cancels(fields: Mapping[str, str]) -> str:
+    """Return the key of the statements that the form cancels: it outlives that of the form where one may still run."""
+    return fields.get("cancels") or fields.get("key", "")
+
+
 def _cancelled(session: CurrentSession, service: Service, fields: Mapping[str, str]) -> Response[str]:
     """Wait a while for the end of a statement that is cancelled; until then, its form can cancel it again."""
-    key = fields.get("key", "")
-    run = session.context.desk.cancel(session.public_key, key)
+    cancels = _cancels(fields)
+    run = session.context.desk.cancel(session.public_key, cancels)
     if run is None and session.plane.store.is_postgresql:
-        return _page(session, service, Form(fields), done=_ELSEWHERE, key=key)
+        return _page(session, service, Form(fields), done=_ELSEWHERE, cancels=cancels)
     if run is None or run.await_end(_END_SECONDS):
         return _page(session, service, Form(fields), done=_end_of(run))
     done = "The statement is being cancelled, and has not ended yet."
-    return _page(session, service, Form(fields), done=done, key=key)
+    return _page(session, service, Form(fields), done=done, cancels=cancels)
 
 
 def _end_of(run: Running | None) -> str:
@@ -157,7 +164,7 @@ def _page(
     result: Result | None = None,
     complaint: Complaint | None = None,
     done: str = "",
-    key: str = "",
+    cancels: str = "",
     status_code: int = 200,
 ) -> Response[str]:
     databases, problem = _databases(session, service)
@@ -168,7 +175,8 @@ def _page(
         form=form,
         databases=list(dict.fromkeys([*databases, form["database"] or DATABASE])),
         problem=problem,
-        key=key or new_key(),
+        key=new_key(),
+        cancels=cancels,
         may_write=may_write(session.key),
         rows=ROWS,
         seconds=SECONDS,
