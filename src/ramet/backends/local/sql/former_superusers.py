@@ -75,6 +75,15 @@ forgotten AS (
     WHERE s.dbid = {_HERE} AND s.classid = 'pg_namespace'::regclass AND s.objid = reset.oid)
 SELECT 'schema pg_catalog' FROM reset
 """  # noqa: S608 - all of it is ours
+# postgres_fdw connects without a password where a superuser has set this: the servers of all services run as the system
+# user that their private sockets trust, and whoever owns the foreign server chooses the socket. An UPDATE calls no
+# validator.
+REQUIRE_PASSWORDS = """
+UPDATE pg_user_mapping SET umoptions = NULLIF(
+    ARRAY(SELECT option FROM unnest(umoptions) AS option WHERE NOT starts_with(option, 'password_required=')), '{}')
+WHERE EXISTS (SELECT FROM unnest(umoptions) AS option WHERE starts_with(option, 'password_required='))
+RETURNING (SELECT 'user mapping for ' || identity FROM pg_identify_object('pg_user_mapping'::regclass, oid, 0))
+"""
 _REVOKE_PARAMETERS = """
 WITH revoked AS (DELETE FROM pg_parameter_acl RETURNING oid, parname),
 forgotten AS (
@@ -97,10 +106,12 @@ def take(connection: Connection) -> dict[str, list[str]]:
         connection.execute(_FORGET_OWNERS.encode())
         objects += take_objects(connection)
         functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, RESET_CATALOG)
+        mappings = _column(connection, REQUIRE_PASSWORDS)
     return {
         "event_triggers_disabled": sorted(triggers),
         "objects_kept": sorted(objects),
         "functions_revoked": functions,
+        "passwords_required": sorted(mappings),
     }
 
 

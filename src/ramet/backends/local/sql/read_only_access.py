@@ -15,7 +15,13 @@ import psycopg
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import closed_databases, connections, earlier_guards
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
-from ramet.backends.local.sql.former_superusers import BEGIN_SESSION, CALLED, RESET_CATALOG, take_objects
+from ramet.backends.local.sql.former_superusers import (
+    BEGIN_SESSION,
+    CALLED,
+    REQUIRE_PASSWORDS,
+    RESET_CATALOG,
+    take_objects,
+)
 from ramet.backends.local.sql.raw_names import database_of, shown
 from ramet.errors import Unavailable
 
@@ -87,8 +93,9 @@ _FUNCTIONS = {
 _TRIGGER = "ramet_begin_session"
 # A source can have another one of that name, which stays disabled.
 _IS_OWN_TRIGGER = f"SELECT evtfoid = {BEGIN_SESSION} FROM pg_event_trigger WHERE evtname = %s"  # noqa: S608 - ours
+_RESETS = (RESET_CATALOG, REQUIRE_PASSWORDS)
 # Stored in the text of a function, where each fork finds it.
-_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, RESET_CATALOG, CALLED)).encode()).hexdigest()[:16]
+_VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, CALLED, _RESETS)).encode()).hexdigest()[:16]
 _FIND = f"""
 SELECT proname, prosrc FROM pg_proc WHERE proname IN ('ramet_refuse_writes', 'create_bare_readonly_role')
 AND pronamespace IN ('pg_catalog'::regnamespace, to_regnamespace('{_SCHEMA}'))
@@ -155,9 +162,10 @@ def is_current(connection: Connection) -> bool:
 
 def _install(connection: Connection) -> None:
     with connection.transaction():
-        # Earlier releases gave these functions to tenants, and left the schema as the source of a copy had it.
+        # Earlier releases gave these functions to tenants, and left the others as the source of a copy had them.
         take_objects(connection)
-        connection.execute(RESET_CATALOG.encode())
+        for statement in _RESETS:
+            connection.execute(statement.encode())
         if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
             _install_login_trigger(connection)
         if _may_use_schema(connection):
