@@ -59,3 +59,26 @@ def test_no_foreign_server_connects_to_the_private_socket_without_a_password(
         patched.setattr(read_only_access, "_VERSION", "that of the next release")
         assert instances.renew(source.service_id)
     assert found.query(options) == kept
+
+
+def test_nobody_keeps_the_function_of_dblink_that_connects_without_a_password(
+    instances: Instances, source: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = instances.paths(source.service_id)
+    granted = "GRANT EXECUTE ON FUNCTION public.dblink_connect_u(text) TO app"
+    run(paths, "shop", f"SET ROLE x; CREATE EXTENSION dblink; {granted}")
+    found = Adopted(instances, source, secure(instances, source, "shop"))
+    assert "shop: public.dblink_connect_u(text)" in found.report["adopted"]["functions_revoked"]
+    with connections.connect(paths, "tsdb") as connection:
+        become_superuser = f"""
+        SELECT public.dblink_connect_u('host={connection.info.host} port={connection.info.port} dbname=tsdb')
+        """
+    assert found.refuses(become_superuser)
+
+    run(paths, "tsdb", granted)
+    assert not found.refuses(become_superuser)
+    with monkeypatch.context() as patched:
+        patched.setattr(read_only_access, "_VERSION", "that of the next release")
+        assert instances.renew(source.service_id)
+    assert found.refuses(become_superuser)
+    run(paths, "tsdb", "DROP ROLE app")  # nothing refers to it

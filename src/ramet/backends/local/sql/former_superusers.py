@@ -84,6 +84,20 @@ UPDATE pg_user_mapping SET umoptions = NULLIF(
 WHERE EXISTS (SELECT FROM unnest(umoptions) AS option WHERE starts_with(option, 'password_required='))
 RETURNING (SELECT 'user mapping for ' || identity FROM pg_identify_object('pg_user_mapping'::regclass, oid, 0))
 """
+# This function of dblink connects without a password, too, for whoever may execute it: the extension withholds it.
+RESET_DBLINK = f"""
+WITH reset AS (
+    UPDATE pg_proc p SET proacl = ARRAY[makeaclitem(10, 10, 'EXECUTE', false)]
+    FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'dblink'
+    WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+        AND d.refclassid = 'pg_extension'::regclass AND p.proname = 'dblink_connect_u' AND p.proowner = 10
+        AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', 10))) a WHERE a.grantee <> 10)
+    RETURNING p.oid),
+forgotten AS (
+    DELETE FROM pg_shdepend s USING reset
+    WHERE s.dbid = {_HERE} AND s.classid = 'pg_proc'::regclass AND s.objid = reset.oid AND s.deptype = 'a')
+SELECT oid::regprocedure::text FROM reset ORDER BY 1
+"""  # noqa: S608 - all of it is ours
 _REVOKE_PARAMETERS = """
 WITH revoked AS (DELETE FROM pg_parameter_acl RETURNING oid, parname),
 forgotten AS (
@@ -106,6 +120,7 @@ def take(connection: Connection) -> dict[str, list[str]]:
         connection.execute(_FORGET_OWNERS.encode())
         objects += take_objects(connection)
         functions = _column(connection, _RESET_FUNCTIONS) + _column(connection, RESET_CATALOG)
+        functions += _column(connection, RESET_DBLINK)  # now that it is the platform's
         mappings = _column(connection, REQUIRE_PASSWORDS)
     return {
         "event_triggers_disabled": sorted(triggers),

@@ -20,6 +20,7 @@ from ramet.backends.local.sql.former_superusers import (
     CALLED,
     REQUIRE_PASSWORDS,
     RESET_CATALOG,
+    RESET_DBLINK,
     take_objects,
 )
 from ramet.backends.local.sql.raw_names import database_of, shown
@@ -93,7 +94,7 @@ _FUNCTIONS = {
 _TRIGGER = "ramet_begin_session"
 # A source can have another one of that name, which stays disabled.
 _IS_OWN_TRIGGER = f"SELECT evtfoid = {BEGIN_SESSION} FROM pg_event_trigger WHERE evtname = %s"  # noqa: S608 - ours
-_RESETS = (RESET_CATALOG, REQUIRE_PASSWORDS)
+_RESETS = (RESET_CATALOG, RESET_DBLINK, REQUIRE_PASSWORDS)
 # Stored in the text of a function, where each fork finds it.
 _VERSION = hashlib.sha256(repr((_FUNCTIONS, _BEGIN_SESSION, CALLED, _RESETS)).encode()).hexdigest()[:16]
 _FIND = f"""
