@@ -1,11 +1,11 @@
 """A pooler that somebody starts while its service is being deleted does not outlive it."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from ramet.backends.interface.values import Server
+from ramet.backends.local import servers
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler import pooler
@@ -39,7 +39,7 @@ def test_one_that_is_started_too_late_is_not_started(
     monkeypatch.setattr(pooler, "ensure_pooler_role_of", lambda _: None)
     monkeypatch.setattr(pooler, "check_database", lambda _: None)
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # its directory is the last thing that goes
+        patched.setattr(servers, "remove_files", lambda _: None)  # its directory is the last thing that goes
         backend.servers.destroy(parent.service_id)
     with pytest.raises(Unavailable, match="is being deleted"):
         backend.poolers.start([parent], 1)
