@@ -126,6 +126,18 @@ def test_a_segment_that_no_restore_needs_and_the_disk_keeps_is_not_sent(
     assert shipping.waiting_segments(paths, progress) == 0
 
 
+def test_one_that_the_disk_keeps_is_not_awaited_either(tmp_path: Path) -> None:
+    paths = ServicePaths(tmp_path / "service", tmp_path / "sockets")
+    paths.archive.mkdir(parents=True)
+    (tmp_path / "nas").mkdir()
+    for segment in (Segment(1, 3), Segment(1, 7)):
+        write_segment(paths.archive, segment)
+    digests.discard(paths, 1, "0/7000028")
+    write_progress(paths, WalProgress(segment=Segment(1, 2).name, archived_until=AT))
+    progress = shipping.ship(paths, WalArchive(open_bucket((tmp_path / "nas").as_uri()), "service"), 60)
+    assert progress.holes == (Hole(Segment(1, 3).name, Segment(1, 7).name, AT),)
+
+
 @pytest.mark.parametrize(("seconds", "wants"), [(44, False), (46, True)])
 def test_the_segment_of_what_has_waited_is_closed(seconds: int, wants: bool) -> None:
     waiting = [Seen(AT, 1000, "700:700:"), Seen(AT + timedelta(seconds=seconds), 2000, "701:701:")]

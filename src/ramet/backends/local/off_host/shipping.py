@@ -241,6 +241,11 @@ def _missing_before(paths: ServicePaths, segment: Segment, progress: WalProgress
 
 
 def _is_to_come(paths: ServicePaths, missing: Segment) -> bool:
-    """Tell whether a segment will be in the local archive soon, or is there by now: segments do not come in order."""
+    """Tell whether a segment will be in the local archive soon, or is there by now: segments do not come in order.
+
+    One that the disk refused to remove is not sent.
+    """
+    if missing.name in leftovers(paths):
+        return False
     waiting = paths.data / WAL_DIRECTORY / STATUS_DIRECTORY / f"{missing.name}.ready"
     return waiting.exists() or (paths.archive / missing.name).exists()
