@@ -37,7 +37,8 @@ CALLED = """(
     UNION SELECT oprcode FROM pg_operator WHERE oprcode >= 16384 AND oprnamespace = 'pg_catalog'::regnamespace)"""
 # Such a function may have been harmless as its owner's only, and would have a superuser's rights for all tenants.
 _TAKE_RIGHTS = f"UPDATE pg_proc SET prosecdef = false WHERE prosecdef AND oid IN {CALLED}"  # noqa: S608 - all of it is ours
-# Without objects that have the owner of another one, such as the sequence of a column.
+# Without objects that have the owner of another one, such as the sequence of a column, and those that the platform owns
+# already, which would all be locked: on Kubernetes it is another role than the one with oid 10.
 _OBJECTS = f"""
 SELECT i.type, i.identity, EXISTS (
     SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e') AS is_member
@@ -46,6 +47,7 @@ WHERE s.dbid = {_HERE} AND s.deptype = 'o' AND s.refclassid = 'pg_authid'::regcl
     s.classid = 'pg_proc'::regclass AND s.objid IN {CALLED} OR s.refobjid IN {_SUPERUSERS}
     AND (s.classid IN ('pg_foreign_data_wrapper'::regclass, 'pg_language'::regclass) OR EXISTS (
         SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid AND d.deptype = 'e')))
+    AND s.refobjid <> (SELECT oid FROM pg_authid WHERE rolname = CURRENT_USER)
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = s.classid AND d.objid = s.objid
         AND (d.deptype = 'i' OR d.deptype = 'a' AND d.refobjsubid <> 0))
 ORDER BY s.classid, s.objid
