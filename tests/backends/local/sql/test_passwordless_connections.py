@@ -60,6 +60,16 @@ def test_no_foreign_server_connects_to_the_private_socket_without_a_password(
         assert instances.renew(source.service_id)
     assert found.query(options) == kept
 
+    # Also while another database keeps the service from being renewed.
+    run(paths, "tsdb", as_earlier_releases_left_it)
+    run(paths, "postgres", "CREATE DATABASE locked OWNER tsdbadmin")
+    run(paths, "tsdb", "BEGIN; ALTER DATABASE locked RENAME TO renamed; PREPARE TRANSACTION 'rename'")
+    with monkeypatch.context() as patched:
+        patched.setattr(read_only_access, "_VERSION", "that of the one after it")
+        assert not instances.renew(source.service_id)
+    run(paths, "tsdb", "ROLLBACK PREPARED 'rename'")
+    assert found.query(options) == kept
+
 
 def test_nobody_keeps_the_function_of_dblink_that_connects_without_a_password(
     instances: Instances, source: Server, monkeypatch: pytest.MonkeyPatch

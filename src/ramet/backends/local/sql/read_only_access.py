@@ -140,15 +140,18 @@ def _has_current(paths: ServicePaths, database: connections.Database) -> bool:
 def _renew_one(
     paths: ServicePaths, database: connections.Database, locked: Container[str], *, marked: bool = True
 ) -> bool:
-    """Upgrade one database if it is not `locked`; unless `marked`, it does not count as current yet."""
+    """Upgrade one database if it is not `locked`; unless `marked`, it does not count as current yet.
+
+    What tenants could misuse is taken from them all the same.
+    """
     try:
         if database.name in locked:
             raise connections.is_locked(database.name)
         with closed_databases.entered(paths, database) as connection:
             if not earlier_guards.remove(connection):
                 return False
-            if marked and not is_current(connection):
-                _install(connection)
+            if not is_current(connection):
+                (_install if marked else _take_back)(connection)
     except (psycopg.Error, Unavailable) as error:
         _log.warning("database %s of service %s was not upgraded: %s", database.name, paths.service_id, error)
         return False
@@ -161,12 +164,17 @@ def is_current(connection: Connection) -> bool:
     return "ramet_refuse_writes" not in found and _VERSION in found.get("create_bare_readonly_role", "")
 
 
-def _install(connection: Connection) -> None:
+def _take_back(connection: Connection) -> None:
+    """Take from tenants what earlier releases gave to them, or left as the source of a copy had it."""
     with connection.transaction():
-        # Earlier releases gave these functions to tenants, and left the others as the source of a copy had them.
         take_objects(connection)
         for statement in _RESETS:
             connection.execute(statement.encode())
+
+
+def _install(connection: Connection) -> None:
+    with connection.transaction():
+        _take_back(connection)
         if connection.info.server_version // 10000 >= _LOGIN_TRIGGERS_SINCE:
             _install_login_trigger(connection)
         if _may_use_schema(connection):
