@@ -33,7 +33,7 @@ from tests.worlds import make_world
 
 COUNT = 500
 SOME, MINUTES = 5, 3
-KINDS = ("clusters", "exec", "pods")
+KINDS = ("clusters", "exec", "pods", "networkpolicies", "endpointslices")
 
 
 @dataclass
@@ -117,9 +117,11 @@ def test_all_duties_run_fewer_than_three_programs_a_minute_in_each_pod(
                 scheduled.take_due()
             sampling.sample()
             maintain_servers(plane, plane.clock)
-        programs = many.asked()["exec"]
+        asked = many.asked()
+        programs = asked["exec"]
         print(f"programs for each service and minute: {programs / SOME / MINUTES:.2f}")
         assert SOME * MINUTES <= programs < SOME * MINUTES * 3
+        assert asked["networkpolicies"] == SOME  # once in each process
         with plane.store.read() as tx:
             known = [metrics.last_sample(tx, one, plane.clock() - timedelta(minutes=1)) for one in many.ids]
         assert None not in known
