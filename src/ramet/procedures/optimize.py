@@ -40,4 +40,4 @@ class Optimize(Steps):
         return Done(replace(work.state, statistics=ended), changes=lambda tx: finish(tx, work))
 
     def on_failed(self, tx: sa.Connection, work: Work[Any], error: str) -> None:
-        finish(tx, work, down_reason=error if work.state.opens else None)
+        finish(tx, work, down_reason=error)
