@@ -18,16 +18,15 @@ used, and there is no `walk`.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace as with_values
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
-from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT, SNAPSHOT_UNDER_WAY
+from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
@@ -52,6 +51,7 @@ from ramet.procedures.servers import (
     repeats_from,
     server_of,
     source_of,
+    unless_rebooted,
     waits_while,
 )
 from ramet.procedures.state import DrillState
@@ -59,7 +59,6 @@ from ramet.store import operations, services, snapshots
 
 _YIELD_SECONDS = 2.0
 _ROOM_SECONDS = 30.0
-_Outcome = TypeVar("_Outcome")
 _log = logging.getLogger(__name__)
 
 
@@ -131,15 +130,10 @@ class Drill(Steps):
         given_way = self._given_way(work) if work.state.captured().needs_parent else None
         if given_way is not None:
             return given_way
-        return self._or_again_after_reboot(work, lambda: recover(self.tools, work, self._server(work)))
+        server = self._server(work)
+        return unless_rebooted(lambda: recover(self.tools, work, server), lambda: self._begin_again(work))
 
-    def _or_again_after_reboot(self, work: Work[DrillState], act: Callable[[], _Outcome]) -> _Outcome | Next:
-        """Continue; after a reboot of the host, which may have lost what was captured, begin again."""
-        try:
-            return act()
-        except Failed as error:
-            if error.code != INTERRUPTED_BY_REBOOT:
-                raise
+    def _begin_again(self, work: Work[DrillState]) -> Next:
         self.destroy(work)  # a drill may end where it begins
         state = replace(work.state, capture=None, recovery=None)
         return Next("choose", state, changes=lambda tx: release_holds(tx, work))
@@ -151,7 +145,8 @@ class Drill(Steps):
         return Next("drop", replace(work.state, gives_way=True), durable=True)
 
     def boot(self, work: Work[DrillState]) -> Outcome:
-        booting = self._or_again_after_reboot(work, lambda: boot(self.tools, work, self._server(work), first=True))
+        server = self._server(work)
+        booting = unless_rebooted(lambda: boot(self.tools, work, server, first=True), lambda: self._begin_again(work))
         return booting or Next("check")
 
     @repeats_from("boot")

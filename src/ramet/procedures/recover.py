@@ -17,16 +17,13 @@ The first snapshot, of which the next base backup is uploaded, and the read repl
 """
 
 import dataclasses
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
-from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable
 from ramet.model.fork_report import CaptureFacts
@@ -45,11 +42,11 @@ from ramet.procedures.servers import (
     recover,
     retry_if_server_killed,
     submit_snapshot,
+    unless_rebooted,
 )
 from ramet.procedures.state import RecoverState, Restartable
 from ramet.store import replica_sets, services
 
-_Outcome = TypeVar("_Outcome")
 _MICROSECOND = timedelta(microseconds=1)
 _NO_ARCHIVE = Wait(1.0, "RAMET_ARCHIVE_URL is not set, and must name the archive")
 
@@ -87,11 +84,12 @@ class Recover(Creation):
         return Next("recover", replace(work.state, capture=_noted(captured, work.state.target)))
 
     def recover(self, work: Work[RecoverState]) -> Outcome:
-        return _or_again_after_reboot(work, lambda: recover(self.tools, work, self.tools.server(work)))
+        server = self.tools.server(work)
+        return unless_rebooted(lambda: recover(self.tools, work, server), lambda: _fetch_again(work))
 
     def boot(self, work: Work[RecoverState]) -> Outcome:
         server = self.tools.server(work)
-        booting = _or_again_after_reboot(work, lambda: boot(self.tools, work, server, first=True))
+        booting = unless_rebooted(lambda: boot(self.tools, work, server, first=True), lambda: _fetch_again(work))
         if booting is not None:
             return booting
         return retry_if_server_killed(work, lambda: self._part(server)) or Next("stop")
@@ -165,11 +163,5 @@ def _last_known(captured: Capture, target: datetime | None) -> datetime | None:
     return None if since is None else parse_timestamp("time", since)
 
 
-def _or_again_after_reboot(work: Work[RecoverState], act: Callable[[], _Outcome]) -> _Outcome | Next:
-    """Continue; after a reboot of the host, which may have lost what was captured, begin with fetching again."""
-    try:
-        return act()
-    except Failed as error:
-        if error.code != INTERRUPTED_BY_REBOOT:
-            raise
-        return Next("fetch", replace(work.state, capture=None, recovery=None))
+def _fetch_again(work: Work[RecoverState]) -> Next:
+    return Next("fetch", replace(work.state, capture=None, recovery=None))

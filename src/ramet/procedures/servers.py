@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
+from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT
 from ramet.backends.interface.servers import SERVER_KILLED
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
@@ -272,6 +273,16 @@ def retry_if_server_killed(
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
         return Next(again or work.step, replace(work.state, kills=kills))
+
+
+def unless_rebooted(act: Callable[[], _Result], again: Callable[[], Next]) -> _Result | Next:
+    """Work on what was captured; return what `again` does where a reboot of the host may have lost it."""
+    try:
+        return act()
+    except Failed as error:
+        if error.code != INTERRUPTED_BY_REBOOT:
+            raise
+        return again()
 
 
 def repeats_from(again: str | None = None) -> Callable[[_Step], _Step]:
