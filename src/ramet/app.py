@@ -32,6 +32,7 @@ from ramet.control.duties import drills, retention
 from ramet.control.duties.addresses import move_services
 from ramet.control.duties.archive import ArchiveChecks, OffHostArchive, discard_old_archives
 from ramet.control.duties.clock import TrustedTime
+from ramet.control.duties.expiry import Expiry
 from ramet.control.duties.health import Health
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.duties.logins import EndedLogins
@@ -236,6 +237,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
         Duty("storage guard", 0.25, StorageGuard(plane).check),
         Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),
+        Duty("expired snapshots", 60.0, Expiry(plane, trusted.now).remove_due, at_start=False),
         Duty("disk", 3600.0, plane.backend.host.discard_free_blocks),
         Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),

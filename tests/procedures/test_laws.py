@@ -13,6 +13,7 @@ from ramet.control import restore, sleep
 from ramet.control.addresses import planned_moves, request_moves
 from ramet.control.duties.addresses import move_services
 from ramet.control.duties.drills import submit_due_drill
+from ramet.control.duties.expiry import Expiry
 from ramet.control.duties.snapshots import ScheduledSnapshots
 from ramet.control.high_availability import set_ha
 from ramet.control.parameters import update_settings
@@ -48,6 +49,7 @@ from ramet.store import services
 from ramet.store.tables import hold
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
 from tests import procedure_laws as laws
+from tests.aging import make_expired_snapshots
 from tests.recovery.losses import lose_and_recover
 from tests.worlds import Hurried, World, fork_service, make_world
 
@@ -174,6 +176,12 @@ def submit_drill(world: World, parent: str) -> str:
     return parent
 
 
+def submit_expire(world: World, parent: str) -> str:
+    make_expired_snapshots(world, parent)
+    Expiry(world.plane, world.plane.clock).remove_due()
+    return parent
+
+
 def submit_delete_snapshot(world: World, parent: str) -> str:
     taken = restore.take_snapshot(world.plane, world.project.id, parent, "by hand")
     world.worker.run_until_idle()
@@ -295,6 +303,7 @@ CASES: dict[str, tuple[Case, Status | None]] = {
     "prepare": (submit_create, Status.READY),
     "aftercare": (submit_fork, Status.READY),
     "drill": (submit_drill, Status.READY),
+    "expire": (submit_expire, Status.READY),
     "delete_snapshot": (submit_delete_snapshot, Status.READY),
     "try_upgrade": (submit_trial, Status.READY),
     "upgrade": (submit_upgrade, Status.READY),

@@ -52,6 +52,7 @@ class ProcedureName(StrEnum):
     DELETE_REPLICAS = "delete_replicas"
     REPLICA_POOLER = "replica_pooler"
     SNAPSHOT = "snapshot"
+    EXPIRE = "expire"
     DELETE_SNAPSHOT = "delete_snapshot"
     PREPARE = "prepare"
     AFTERCARE = "aftercare"
@@ -95,6 +96,7 @@ _ENDED_BY_DELETE = frozenset({
 })  # fmt: skip
 
 
+_RETIRE, _SWEEP = "Remove expired snapshots from the list", "Remove their files and expired WAL"
 # What makes a service.
 _creation = partial(Spec, status=Status.CONFIGURING, creates=True)
 _SPECS = (
@@ -343,12 +345,13 @@ _SPECS = (
     Spec(
         ProcedureName.SNAPSHOT,
         "Snapshot",
-        steps(
-            "take retire sweep",
-            take="Take the snapshot",
-            retire="Remove expired snapshots from the list",
-            sweep="Remove their files and expired WAL",
-        ),
+        steps("take retire sweep", take="Take the snapshot", retire=_RETIRE, sweep=_SWEEP),
+        background=True,
+    ),
+    Spec(
+        ProcedureName.EXPIRE,
+        "Remove expired snapshots",
+        steps("retire sweep", retire=_RETIRE, sweep=_SWEEP),
         background=True,
     ),
     Spec(

@@ -16,18 +16,16 @@ from msgspec.structs import replace
 
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.errors import Failed, Unavailable
-from ramet.model.archive import awaits_archive
 from ramet.model.cadence import USUAL_SECONDS
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.service import is_falling_asleep
-from ramet.model.snapshot import Snapshot, SnapshotKind, retired, rollable, worth_preparing
+from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
+from ramet.procedures.expiry import expired, remove_files, unprepare_older
 from ramet.procedures.servers import (
     FORKED_WITHIN,
     STORED_SECONDS,
     Steps,
-    Tools,
     release_holds,
     submit_preparation,
     take_snapshot,
@@ -90,12 +88,8 @@ class TakeSnapshot(Steps):
                 return Done(changes=lambda tx: self._end(tx, work))
             known = snapshots.list_snapshots(tx, work.subject)
         begun = self.tools.stopwatch()
-        _unprepare_older(self.tools, known)
-        settings = self.tools.service(work.subject).settings
-        reach = settings_of(settings, RestoreSettings(window_days=self.tools.window.days)).window
-        sparing = is_sparing(self.tools.backend.host.volume_type(), settings)
-        now = (self.tools.retention_clock or self.tools.clock)()
-        unneeded = [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]
+        unprepare_older(self.tools, known)
+        unneeded = expired(self.tools, self.tools.service(work.subject), known)
         return Next(
             "sweep",
             replace(self._timed(work, begun), retired=tuple(unneeded)),
@@ -103,12 +97,8 @@ class TakeSnapshot(Steps):
         )
 
     def sweep(self, work: Work[SnapshotState]) -> Outcome:
-        with self.tools.store.read() as tx:
-            kept = snapshots.list_snapshots(tx, work.subject)
         begun = self.tools.stopwatch()
-        for snapshot_id in set(work.state.retired) - {snapshot.id for snapshot in kept}:
-            self.tools.backend.restore.delete_snapshot(work.subject, snapshot_id)
-        _discard_wal(self.tools, work.subject, kept)
+        remove_files(self.tools, work.subject, work.state.retired)
         return Done(self._timed(work, begun), lambda tx: self._end(tx, work))
 
     def _timed(self, work: Work[SnapshotState], begun: float) -> SnapshotState:
@@ -128,18 +118,3 @@ class TakeSnapshot(Steps):
         if work.state.snapshot_id in listed:
             return
         self.tools.backend.restore.delete_snapshot(work.subject, work.state.snapshot_id)
-
-
-def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:
-    """Remove the WAL that no snapshot needs, unless the off-host archive does not have it yet."""
-    has_archive, service = tools.backend.archive.url() is not None, tools.service(service_id)
-    for oldest in rollable(kept)[:1]:
-        if not (has_archive and awaits_archive(service, oldest.taken_at)):
-            tools.backend.restore.discard_wal(service_id, oldest)
-
-
-def _unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
-    wanted = worth_preparing(known)
-    for older in known:
-        if older.id not in wanted:
-            tools.backend.restore.discard_preparation(older.service_id, older.id)

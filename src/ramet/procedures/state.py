@@ -323,6 +323,12 @@ class SnapshotState(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class ExpiryState(Struct, frozen=True, kw_only=True):
+    """`retired` are the snapshots whose files are to be removed."""
+
+    retired: tuple[str, ...] = ()
+
+
 class OneSnapshotState(Struct, frozen=True, kw_only=True):
     """The snapshot that the operation is about."""
 
@@ -364,6 +370,7 @@ STATES: Mapping[ProcedureName, type[Struct]] = {
     ProcedureName.DELETE_REPLICAS: DeleteReplicasState,
     ProcedureName.REPLICA_POOLER: PoolerState,
     ProcedureName.SNAPSHOT: SnapshotState,
+    ProcedureName.EXPIRE: ExpiryState,
     ProcedureName.DELETE_SNAPSHOT: OneSnapshotState,
     ProcedureName.PREPARE: OneSnapshotState,
     ProcedureName.AFTERCARE: NoState,

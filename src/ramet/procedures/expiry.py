@@ -1,0 +1,78 @@
+"""Remove what the restore window of a service no longer needs, where no snapshot is taken that would do it.
+
+step     leaves behind                                            undo
+retire   no rows of snapshots that no restore point needs         -
+sweep    no files of them, and no WAL older than the window       -
+
+It leaves a service that is held alone: a fork may be using its snapshots.
+"""
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from ramet.model.archive import awaits_archive
+from ramet.model.procedures import ProcedureName
+from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
+from ramet.model.service import Service
+from ramet.model.snapshot import Snapshot, retired, rollable, worth_preparing
+from ramet.operations.procedure import Done, Next, Outcome, Work
+from ramet.procedures.servers import Steps, Tools
+from ramet.procedures.state import ExpiryState
+from ramet.store import services, snapshots
+
+
+class Expire(Steps):
+    """The steps of `expire`."""
+
+    name = ProcedureName.EXPIRE
+
+    def retire(self, work: Work[ExpiryState]) -> Outcome:
+        with self.tools.store.read() as tx:
+            is_held, known = bool(services.holders(tx, work.subject)), snapshots.list_snapshots(tx, work.subject)
+        service = self.tools.service(work.subject)
+        if is_held or service.activity is not None or service.deleted_at is not None:
+            return Done()
+        unneeded = expired(self.tools, service, known)
+        return Next(
+            "sweep",
+            replace(work.state, retired=tuple(unneeded)),
+            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
+        )
+
+    def sweep(self, work: Work[ExpiryState]) -> Outcome:
+        remove_files(self.tools, work.subject, work.state.retired)
+        return Done()
+
+
+def expired(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]:
+    """Return the ids of the snapshots that no restore point of a service needs."""
+    reach = settings_of(service.settings, RestoreSettings(window_days=tools.window.days)).window
+    sparing = is_sparing(tools.backend.host.volume_type(), service.settings)
+    now = (tools.retention_clock or tools.clock)()
+    return [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]
+
+
+def remove_files(tools: Tools, service_id: str, snapshot_ids: Collection[str]) -> None:
+    """Remove the files of snapshots that have no row any more, and the WAL that no snapshot needs."""
+    with tools.store.read() as tx:
+        kept = snapshots.list_snapshots(tx, service_id)
+    for snapshot_id in set(snapshot_ids) - {snapshot.id for snapshot in kept}:
+        tools.backend.restore.delete_snapshot(service_id, snapshot_id)
+    _discard_wal(tools, service_id, kept)
+
+
+def unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
+    """Remove the prepared copies of snapshots that are not likely to be copied next."""
+    wanted = worth_preparing(known)
+    for older in known:
+        if older.id not in wanted:
+            tools.backend.restore.discard_preparation(older.service_id, older.id)
+
+
+def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:
+    """Remove the WAL that no snapshot needs, unless the off-host archive does not have it yet."""
+    has_archive, service = tools.backend.archive.url() is not None, tools.service(service_id)
+    for oldest in rollable(kept)[:1]:
+        if not (has_archive and awaits_archive(service, oldest.taken_at)):
+            tools.backend.restore.discard_wal(service_id, oldest)

@@ -1,0 +1,101 @@
+"""What the restore window no longer needs is removed also where no snapshot is taken."""
+
+from dataclasses import replace
+
+import pytest
+
+from ramet.control import services
+from ramet.control.duties.expiry import Expiry
+from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.sleep import submit_sleep
+from ramet.model.fork import ForkStrategy
+from ramet.model.service import Service
+from ramet.store import services as rows
+from ramet.store import snapshots
+from tests.aging import make_expired_snapshots
+from tests.worlds import World, fork_service, look
+
+
+def remove(world: World) -> None:
+    Expiry(world.plane, world.plane.clock).remove_due()
+    world.worker.run_until_idle()
+
+
+def left(world: World, service: Service) -> list[str]:
+    with world.store.read() as tx:
+        return [each.id for each in snapshots.list_snapshots(tx, service.id)]
+
+
+def files_left(world: World, service: Service) -> set[str]:
+    return set(world.backend.restore.snapshot_ids(service.id) or ())
+
+
+def set_columns(world: World, service: Service, **values: object) -> None:
+    with world.store.write() as tx:
+        rows.update_service(tx, service.id, **values)
+
+
+def test_a_service_that_is_only_read_keeps_only_the_base_of_its_window(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    remove(world)
+    assert left(world, service) == ids[-1:]
+    assert files_left(world, service) == set(ids[-1:])
+
+
+def test_the_wal_before_that_base_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    ids, discarded = make_expired_snapshots(world, service.id), []
+    monkeypatch.setattr(world.backend.restore, "discard_wal", lambda *given: discarded.append(given))
+    remove(world)
+    assert [(service_id, oldest.id) for service_id, oldest in discarded] == [(service.id, ids[-1])]
+
+
+def test_nothing_is_done_where_snapshots_are_taken_that_remove_what_has_expired(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    with world.store.write() as tx:
+        newest = snapshots.list_snapshots(tx, service.id)[-1]
+        snapshots.insert_snapshot(tx, replace(newest, id="a" * 10, end_lsn="0/FF", taken_at=world.plane.clock()))
+    remove(world)
+    assert left(world, service) == [*ids, "a" * 10]
+
+
+def test_a_sleeping_service_is_treated_like_one_that_serves(world: World) -> None:
+    request = CreateRequest("shop", sleep_after_seconds=600)
+    service = world.settle(services.create_service(world.plane, world.project.id, request))
+    ids = make_expired_snapshots(world, service.id)
+    assert submit_sleep(world.plane, service.id)
+    world.worker.run_until_idle()
+    assert look(world, service).asleep
+    remove(world)
+    assert left(world, service) == ids[-1:]
+
+
+@pytest.mark.parametrize("rests", ["paused", "down"])
+def test_one_that_is_paused_or_down_keeps_all_until_the_storage_is_nearly_full(
+    world: World, monkeypatch: pytest.MonkeyPatch, rests: str
+) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    if rests == "paused":
+        services.stop_service(world.plane, world.project.id, service.id)
+        world.worker.run_until_idle()
+    else:
+        set_columns(world, service, down_reason="It does not start.")
+    remove(world)
+    assert left(world, service) == ids
+    monkeypatch.setattr(world.backend.host, "storage_pressure", lambda *_server, lasting: "nearly full")
+    remove(world)
+    assert left(world, service) == ids[-1:]
+
+
+def test_expired_snapshots_stay_while_a_fork_holds_the_service(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
+    Expiry(world.plane, world.plane.clock).remove_due()
+    assert left(world, service) == ids
+    world.worker.run_until_idle()
+    remove(world)
+    assert left(world, service) == ids[-1:]
