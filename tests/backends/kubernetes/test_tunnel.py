@@ -5,12 +5,14 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpcore2
 import pytest
+from httpx2.websockets import HTTPXWSException, WebSocketSession
 
 from harness.kubernetes.certificates import self_signed
 from harness.waiting import eventually
@@ -103,6 +105,31 @@ def test_several_connections_do_not_mix(tunnels: Tunnels) -> None:
 def test_a_connection_ends_when_the_server_cannot_be_reached(tunnels: Tunnels) -> None:
     tunnels._server_socket = "/nowhere"
     with connected(tunnels, "abcdefghij") as connection:
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("fails_first", ["ping", "input"])
+def test_a_connection_ends_when_nothing_can_be_sent_to_the_server(
+    tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch, fails_first: str
+) -> None:
+    channel = tunnels._api.channel
+
+    def fail(*_: object) -> None:
+        raise httpcore2.WriteError("Broken pipe")
+
+    @contextmanager
+    def broken(pod: str, command: Sequence[str]) -> Iterator[WebSocketSession]:
+        with channel(pod, command) as found:
+            monkeypatch.setattr(found.stream, "write", fail)
+            if fails_first == "ping":  # as its own thread sends one
+                with suppress(HTTPXWSException):
+                    found.ping()
+            yield found
+
+    monkeypatch.setattr(tunnels._api, "channel", broken)
+    with connected(tunnels, "abcdefghij") as connection:
+        if fails_first == "input":
+            connection.sendall(b"a question")
         assert connection.recv(1) == b""
 
 

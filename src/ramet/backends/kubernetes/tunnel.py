@@ -19,6 +19,7 @@ from pathlib import Path
 
 import httpx2
 from httpx2.websockets import HTTPXWSException, WebSocketSession
+from wsproto.connection import ConnectionState
 from wsproto.utilities import LocalProtocolError
 
 from ramet.backends.kubernetes.api import Api
@@ -42,6 +43,9 @@ _PORT = 5432
 _CHUNK_BYTES = 64 * 1024
 _INPUT, _OUTPUT, _ERRORS, _END = b"\0", 1, 2, 3
 _CLOSE_INPUT = b"\xff\0"
+_LOOK_SECONDS = 1.0
+# A session that has closed itself, because it could not write, never ends a call that waits for a message.
+_CLOSED_HERE = (ConnectionState.LOCAL_CLOSING, ConnectionState.CLOSED)
 
 
 class Tunnels:
@@ -151,7 +155,12 @@ def _send(accepted: socket.socket, channel: WebSocketSession) -> None:
 
 def _receive(accepted: socket.socket, channel: WebSocketSession, service_id: str) -> None:
     while True:
-        message = channel.receive_bytes()
+        try:
+            message = channel.receive_bytes(timeout=_LOOK_SECONDS)
+        except TimeoutError:
+            if channel.connection.state in _CLOSED_HERE:
+                return
+            continue
         if message[:1] == b"" or message[0] == _END:
             return
         if message[0] == _OUTPUT:
