@@ -10,7 +10,7 @@ import pytest
 
 from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server, Source
-from ramet.backends.kubernetes import poolers, rolling, snapshots
+from ramet.backends.kubernetes import copies, names, poolers, rolling, snapshots
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.errors import Failed, Unavailable
 from ramet.model.high_availability import NO_STANDBYS, Standbys
@@ -65,6 +65,21 @@ def test_standbys_are_instances_and_go_again(made: MADE) -> None:
     assert found.objects[("clusters", NAME)]["spec"]["instances"] == 1
     assert SHARED.standbys == NO_STANDBYS
     assert selector_of(found)["cnpg.io/instanceRole"] == "primary"  # the standbys are still there for a while
+
+
+def test_the_progress_changes_while_a_standby_is_copied(made: MADE, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, backend = made
+    monkeypatch.setattr(copies, "_LOOK_SECONDS", 0.0)
+    server, sent = replace(SHARED, standbys=Standbys(1)), "1 of 9 MB were sent"
+    found.answer = lambda pod, command, stdin: (sent, "", 0)
+    labels = names.labels_of(SHARED.service_id)
+    found.put("pods", {"metadata": {"name": f"{NAME}-2-join-x", "labels": labels}, "status": {"phase": "Running"}})
+    awaited = "1 volumes are there, and 2 are wanted"
+    eventually(lambda: backend.replicas.set_standbys(server, 0) == f"{awaited}; {sent}")
+    sent = "2 of 9 MB were sent"
+    assert backend.replicas.set_standbys(server, 0) == f"{awaited}; {sent}"
+    sent = ""
+    assert backend.replicas.set_standbys(server, 0) == awaited
 
 
 def selector_of(found: FakeCluster) -> dict[str, str]:

@@ -70,7 +70,7 @@ class KubernetesReplicas:
         deadline = time.monotonic() + timeout_seconds
         while progress := self._missing(server):
             if any("-join-" in one.metadata.name for one in self.place.pods.of_service(server.service_id)):
-                self.copies.hurried(server.service_id)
+                progress = "; ".join(filter(None, [progress, self.copies.hurried(server.service_id)]))
             if time.monotonic() >= deadline:
                 return progress
             time.sleep(_LOOK_SECONDS)
