@@ -12,7 +12,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.followers import UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Source
-from ramet.backends.kubernetes import followers, manifests, names
+from ramet.backends.kubernetes import followers, job_logs, manifests, names
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.kubernetes.traits import Traits
@@ -116,6 +116,22 @@ def test_a_copy_that_cannot_be_made_says_why(made: tuple[FakeCluster, Kubernetes
 
     eventually(fails)
     assert said == [f"The copy of {UPSTREAM} failed: copy: no room"]
+
+
+def test_the_progress_changes_while_a_source_is_copied(
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend = made
+    monkeypatch.setattr(job_logs, "_LOOK_SECONDS", 0.0)
+    found.copies_at_once, used = False, ["1000"]
+    found.answer = lambda pod, command, stdin: ("" if command == ["log"] else used[-1], "", 0)
+
+    def says(amount: str) -> bool:
+        return backend.followers.fetch(COPY, 3 << 30, 0.0).progress.endswith(f"; {amount} are in its volume")
+
+    eventually(lambda: says("1 MB"))
+    used.append("3000000")
+    assert says("3000 MB")
 
 
 def test_only_a_service_of_another_ramet_can_be_followed(made: tuple[FakeCluster, KubernetesBackend]) -> None:

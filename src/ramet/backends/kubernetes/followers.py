@@ -103,9 +103,10 @@ class KubernetesFollowers:
             pod = self.place.primary_pod(server.service_id)
             if pod is not None and pod.runs:
                 return Progress({})
-            progress = jobs.progress(self.place, server.service_id, f"The copy of {server.required_upstream}")
+            doing = jobs.progress(self.place, server.service_id, f"The copy of {server.required_upstream}")
             if time.monotonic() > deadline:
-                return Progress(None, progress)
+                advance = jobs.advance(self.place, server.service_id)
+                return Progress(None, "; ".join(filter(None, [doing, advance])))
             time.sleep(_LOOK_SECONDS)
 
     def copy_again(self, server: Server, timeout_seconds: float) -> Progress:
