@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +14,12 @@ from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import followers, job_logs, manifests, names
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.kubernetes.traits import Traits
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
+from ramet.model.service_type import ServiceType
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED, UPSTREAM
@@ -93,6 +95,52 @@ def test_a_promoted_copy_follows_nothing_and_keeps_its_settings_also_in_forks(
     assert parameters(found, "ramet-forkfork12")["max_connections"] == "100"
     assert backend.followers.discard(SHARED.service_id) is None
     assert ("secrets", names.source_name(SHARED.service_id)) not in found.objects
+
+
+@dataclass
+class _Server:
+    """What a server answers that the operator promotes, and restarts, as soon as its Cluster says so or later."""
+
+    found: FakeCluster
+    is_standby: bool = True
+    has_workers: bool = True
+    promoted_with_workers: bool | None = None
+
+    def answer(self, pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
+        asked = stdin or str(command)
+        if self.is_standby and "replica" not in self.found.objects[("clusters", NAME)]["spec"]:
+            self.is_standby, self.promoted_with_workers = False, self.has_workers
+        if "archive_mode" in asked:
+            return "f" if self.is_standby else "t", "", 0
+        if stdin:
+            return "|".join("t" if one else "f" for one in (self.is_standby, self.has_workers)), "", 0
+        self.has_workers = parameters(self.found).get("max_logical_replication_workers") != "0"
+        return "t" if self.has_workers == ("<> " in asked) else "f", "", 0
+
+
+@pytest.mark.parametrize("service_type", [ServiceType.TIMESERIESDB, ServiceType.POSTGRES])
+@pytest.mark.parametrize("neutralize", [True, False])
+def test_workers_of_the_source_do_not_run_from_before_a_promotion_until_it_is_neutralized(
+    made: tuple[FakeCluster, KubernetesBackend],
+    monkeypatch: pytest.MonkeyPatch,
+    service_type: ServiceType,
+    *,
+    neutralize: bool,
+) -> None:
+    found, backend = made
+    monkeypatch.setattr(Place, "connect", lambda *_: nullcontext())
+    eventually(lambda: fetched(backend))
+    server = _Server(found)
+    found.answer = server.answer
+    copy = replace(COPY, service_type=service_type)
+    eventually(lambda: backend.followers.promote(copy, 0.4, neutralize=neutralize) is None)
+    assert server.promoted_with_workers is not neutralize
+    assert server.has_workers is not neutralize
+    assert ("max_logical_replication_workers" in parameters(found)) is neutralize
+    for _ in range(2):
+        backend.followers.start_workers(replace(copy, upstream=None))
+    assert server.has_workers
+    assert not {"max_logical_replication_workers", "timescaledb.max_background_workers"} & set(parameters(found))
 
 
 def test_a_copy_that_cannot_be_made_says_why(made: tuple[FakeCluster, KubernetesBackend]) -> None:

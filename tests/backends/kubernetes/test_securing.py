@@ -185,7 +185,7 @@ def test_jobs_run_in_a_fork_from_a_restart_between_its_securing_and_its_clients(
         said, rules = ["f\n", "psql: error: connection refused\n", "t\n", "t\n"], list[int]()
 
         def answer(pod: str, command: list[str], stdin: str) -> tuple[str, str, int]:
-            if "max_background_workers" not in str(command):
+            if "max_logical_replication_workers" not in str(command):
                 return "", "fe_sendauth: no password supplied", 2
             rules.append(len(found.objects[("clusters", "ramet-forkfork12")]["spec"]["postgresql"]["pg_hba"]))
             return said.pop(0), "", 0

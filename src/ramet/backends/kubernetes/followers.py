@@ -48,7 +48,8 @@ _AT_LEAST = (
 )
 _OPERATOR = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
 _SETTINGS = "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)"
-_IS_STANDBY = "SELECT pg_is_in_recovery()"
+_STATE = "SELECT pg_is_in_recovery(), current_setting('max_logical_replication_workers') <> '0'"
+_HAS_NO_WORKERS = "SELECT current_setting('max_logical_replication_workers') = '0'"
 _REPLAYED = "SELECT pg_last_wal_replay_lsn()"
 # The operator restarts a server that archives as a standby does: it must not be open before.
 _IS_PROMOTED = "SELECT NOT pg_is_in_recovery() AND current_setting('archive_mode') <> 'always'"
@@ -140,12 +141,16 @@ class KubernetesFollowers:
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         """Let the Cluster follow nothing more, closed to clients; the operator ends recovery.
 
-        Workers of the source run until they are neutralized, also with `neutralize`.
+        It restarts the server only afterwards, so with `neutralize` that is restarted without workers before. From
+        that restart on the platform is not let in until the Cluster changes.
         """
-        with self.place.connect(server) as connection:
-            is_standby = value(connection, _IS_STANDBY)
+        self.place.check_runs(server)
+        own = replace(server, upstream=None)
+        is_standby, has_workers = (one == "t" for one in self.place.run_sql(server.service_id, _STATE).split("|"))
+        if neutralize and has_workers:
+            return self._hold_workers(server if is_standby else own, timeout_seconds)
         if is_standby:
-            self.place.apply(replace(server, upstream=None), Phase.CLOSED)
+            self.place.apply(own, Phase.CLOSED, first=neutralize)
         deadline = time.monotonic() + timeout_seconds
         while not self._is_promoted(server):
             if time.monotonic() > deadline:
@@ -158,7 +163,7 @@ class KubernetesFollowers:
         return securing.secure_copy(self.place, server, neutralize=neutralize, takes_place=takes_place)
 
     def start_workers(self, server: Server) -> None:
-        """Have held none back."""
+        securing.let_jobs_run(self.place, server)
 
     def discard(self, service_id: str) -> str | None:
         self.forget(service_id)
@@ -172,6 +177,14 @@ class KubernetesFollowers:
         if secret is None:
             raise Failed("SOURCE_FORGOTTEN", f"The password of the source of service {server.service_id} is gone")
         return noted_traits(secret.metadata.annotations)
+
+    def _hold_workers(self, server: Server, timeout_seconds: float) -> str:
+        """Let the operator restart the server without workers, and watch that for so long."""
+        if not self.place.has_first_settings(server.service_id):
+            self.place.apply(server, Phase.CLOSED, first=True)
+        tries = int(timeout_seconds / _LOOK_SECONDS)
+        self.place.run_sql_until_true(server.service_id, _HAS_NO_WORKERS, tries)
+        return "its server is restarted without workers of its source"
 
     def _is_promoted(self, server: Server) -> bool:
         """Tell whether recovery has ended, and the platform is let in.

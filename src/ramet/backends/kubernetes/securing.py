@@ -22,7 +22,7 @@ SELECT format('DROP DATABASE %I', datname) FROM pg_database d JOIN pg_roles r ON
 WHERE datname = '{DATABASE}' AND rolname = '{PLATFORM_ROLE}' \\gexec
 """  # noqa: S608 - all of it is ours
 _RESTART_SECONDS, _TRIES = 120.0, 50
-_JOBS_RUN = "SELECT current_setting('timescaledb.max_background_workers') <> '0'"
+_WORKERS_RUN = "SELECT current_setting('max_logical_replication_workers') <> '0'"
 # What the operator has granted as a role that goes, the superuser of initdb has granted.
 _OWN_GRANTS = "UPDATE pg_auth_members SET grantor = 10 WHERE grantor = %s"
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usesysid = %s"
@@ -76,7 +76,7 @@ def let_jobs_run(place: Place, server: Server) -> None:
     if place.has_first_settings(server.service_id):
         place.apply(server, Phase.CLOSED)
     deadline = time.monotonic() + _RESTART_SECONDS
-    while place.run_sql_until_true(server.service_id, _JOBS_RUN, _TRIES) != "t":
+    while place.run_sql_until_true(server.service_id, _WORKERS_RUN, _TRIES) != "t":
         if time.monotonic() > deadline:
             raise Unavailable(
                 "SETTING_LATE", f"The server of service {server.service_id} was not restarted for its jobs"
