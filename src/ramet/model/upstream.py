@@ -9,6 +9,7 @@ from ramet.model.source_copies import SourceCopies
 
 # A server on a host keeps the progress of so many, and neither starts nor replays with those of more.
 MOST_ORIGINS = 100
+COPIED_AGAIN = "The source is copied again by itself; until then the service can be forked."
 
 
 class FollowMethod(StrEnum):
@@ -52,7 +53,7 @@ def lost_wal(upstream: Upstream) -> str:
     """Say that a source and its standby have diverged on one timeline, and what happens then."""
     return (
         "The source has lost WAL that this service has received: it was set back, or crashed without fsync"
-        f" ({upstream}). The source is copied again by itself; until then the service can be forked."
+        f" ({upstream}). {COPIED_AGAIN}"
     )
 
 

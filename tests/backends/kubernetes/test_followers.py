@@ -1,8 +1,10 @@
 """A service of another Ramet that moves here, over an API server in memory: what is applied, and what is refused."""
 
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +19,7 @@ from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.kubernetes.traits import Traits
+from ramet.backends.local.sql import connections
 from ramet.errors import Failed, Invalid
 from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
@@ -180,6 +183,51 @@ def test_the_progress_changes_while_a_source_is_copied(
     eventually(lambda: says("1 MB"))
     used.append("3000000")
     assert says("3000 MB")
+
+
+_REMOVED = "could not receive data from WAL stream: ERROR:  requested WAL segment 0000…A7 has already been removed"
+_ANOTHER = "new timeline 2 forked off current database system timeline 1 before current recovery point 0/A7000060"
+_BROKEN = [
+    "invalid record length at 0/A7000060: expected at least 24, got 0",
+    "terminating walreceiver process due to administrator command",
+]
+_IN_MOVE = "It cannot follow any more: call the move off, and move the service again."
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ([_REMOVED], f"The source has removed WAL that this service did not receive yet ({UPSTREAM}). {_IN_MOVE}"),
+        ([_ANOTHER], f"an earlier state than this service has already replayed ({UPSTREAM}). {_IN_MOVE}"),
+        (_BROKEN, f"it was set back, or crashed without fsync ({UPSTREAM}). {_IN_MOVE}"),
+        ([_REMOVED, "started streaming WAL from primary at 0/A7000000 on timeline 1"], "when the source answers."),
+        (None, "when the source answers."),
+    ],
+)
+def test_a_copy_says_by_the_log_of_its_pod_why_nothing_arrives_and_what_helps(
+    made: tuple[FakeCluster, KubernetesBackend],
+    monkeypatch: pytest.MonkeyPatch,
+    said: list[str] | None,
+    problem: str,
+) -> None:
+    found, backend = made
+    eventually(lambda: fetched(backend))
+    now = datetime.now(UTC)
+    rows = [(True, "0/A7000060", now, now, None, False, False), ("0/A7000060", None, None, False, "not paused", None)]
+    session = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: rows.pop(0)))
+    monkeypatch.setattr(connections, "connect", lambda *_, **__: nullcontext(session))
+    logged = [
+        ("client backend", "could not connect"),
+        *(("startup", one) for one in said or ()),
+        ("client backend", "x"),
+    ]
+    records = ({"log_time": "", "backend_type": process, "message": message} for process, message in logged)
+    lines = ["no JSON", *(json.dumps({"record": one}) for one in records)]
+    found.answer = lambda pod, command, stdin: ("\n".join(lines), "", 0 if said else 403)
+    following = backend.followers.observe(COPY)
+    assert following is not None
+    assert (following.problem or "").endswith(problem)
+    assert not following.needs_copy
 
 
 def test_only_a_service_of_another_ramet_can_be_followed(made: tuple[FakeCluster, KubernetesBackend]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Progress, Server
-from ramet.backends.kubernetes import jobs, manifests, names, securing
+from ramet.backends.kubernetes import jobs, logs, manifests, names, securing
 from ramet.backends.kubernetes.absent import refuse
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
@@ -31,9 +31,10 @@ from ramet.backends.local.wal.waldump import last_arguments, shows_shutdown
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.machine import sealing
 from ramet.model.passwords import Secret
-from ramet.model.upstream import Following
+from ramet.model.upstream import COPIED_AGAIN, Following
 
 _PURPOSE = "passwords of sources"
+_MOVE_AGAIN = "It cannot follow any more: call the move off, and move the service again."
 _LOOK_SECONDS = 0.1
 _FREE_BYTES = 1 << 60
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -120,12 +121,14 @@ class KubernetesFollowers:
         """Have no second copy."""
 
     def observe(self, server: Server) -> Following | None:
+        messages = logs.last_messages(self.place, server, lag.OF_RECOVERY)
         try:
             self.place.check_runs(server)
-            found = lag.observe(self.place.paths(server), server.required_upstream)
+            found = lag.observe(self.place.paths(server), server.required_upstream, messages)
         except Unavailable:
             return None
-        return msgspec.structs.replace(found, needs_copy=False, has_diverged=False)
+        problem = None if found.problem is None else found.problem.replace(COPIED_AGAIN, _MOVE_AGAIN)
+        return msgspec.structs.replace(found, problem=problem, needs_copy=False, has_diverged=False)
 
     def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         self.place.check_runs(server)

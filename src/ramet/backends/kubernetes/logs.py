@@ -1,16 +1,18 @@
 """A server's log, as far as Kubernetes keeps it: the lines of the running container."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
 from ramet.backends.interface.values import Server
 from ramet.backends.kubernetes.cluster import Place
+from ramet.errors import Failed, Unavailable
 from ramet.model.cursor import decode_cursor, encode_cursor
 from ramet.model.logs import LogEntry, LogPage, LogQuery, redacted
 
-_MOST_LINES = 20_000
+_MOST_LINES, _LAST_LINES = 20_000, 200
 _SPACES = 4  # of a key: three in the time, one on each side of the session
 _MESSAGE_LIMIT = 16 * 1024
 
@@ -23,6 +25,7 @@ class _Record(msgspec.Struct):
     session_line_num: str = ""
     error_severity: str = "LOG"
     message: str = ""
+    backend_type: str = ""
 
 
 class _Line(msgspec.Struct):
@@ -49,6 +52,19 @@ def read_log(place: Place, server: Server, query: LogQuery) -> LogPage:
         if len(entries) == query.limit:
             return LogPage(entries, encode_cursor(key))
     return LogPage(entries)
+
+
+def last_messages(place: Place, server: Server, processes: Sequence[str]) -> Iterator[str]:
+    """Yield what these processes have logged last, newest first; nothing where the log cannot be read."""
+    pod = place.primary_pod(server.service_id)
+    lines: list[str] = []
+    with suppress(Failed, Unavailable):
+        lines = [] if pod is None else place.api.read_log(pod.metadata.name, tail_lines=_LAST_LINES)
+    for line in reversed(lines):
+        with suppress(msgspec.MsgspecError):
+            record = _DECODER.decode(line).record
+            if record is not None and record.backend_type in processes:
+                yield record.message
 
 
 def _entries(lines: list[str], begin: str | None) -> Iterator[tuple[str, LogEntry]]:

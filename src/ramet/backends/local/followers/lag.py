@@ -1,10 +1,10 @@
 """How far a standby is behind its source, and why nothing arrives: by SQL, and by what its log says."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import msgspec
 
@@ -18,7 +18,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.errors import Failed
 from ramet.model.snapshot import lsn_number
-from ramet.model.upstream import Following, Upstream, lost_wal
+from ramet.model.upstream import COPIED_AGAIN, Following, Upstream, lost_wal
 
 # Until the first message of a connection, its end is that of the one before, and both times are those of its begin.
 # While it streams from no source, what that has is not known.
@@ -35,9 +35,8 @@ SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()::text, pg_last_wal_receive_
     EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')
 """
 _AWAY = "It follows again by itself when the source answers."
-_AGAIN = "The source is copied again by itself; until then the service can be forked."
 # Messages of the processes that receive and replay WAL; those of sessions could say the same.
-_OF_RECOVERY = ("startup", "walreceiver")
+OF_RECOVERY = ("startup", "walreceiver")
 _REASON_BYTES = 128 * 1024  # of the log, which is read each time that a standby is observed
 _STARTS = "entering standby mode"
 _BEGINS = ("started streaming WAL", _STARTS)
@@ -59,12 +58,12 @@ _OF_SERVERS = (
     (
         r"requested WAL segment .* has already been removed|can no longer get changes|has been invalidated",
         "The source has removed WAL that this service did not receive yet",
-        _AGAIN,
+        COPIED_AGAIN,
     ),
     (
         r"new timeline \d+ forked off current database system timeline|is not in this server's history",
         "The source was promoted from an earlier state than this service has already replayed",
-        _AGAIN,
+        COPIED_AGAIN,
     ),
     (
         r"highest timeline \d+ of the primary is behind recovery timeline",
@@ -117,8 +116,11 @@ _ANSWERS = tuple(
 )
 
 
-def observe(paths: ServicePaths, upstream: Upstream) -> Following:
-    """Return how far behind a serving standby is. Raises Unavailable."""
+def observe(paths: ServicePaths, upstream: Upstream, messages: Iterable[str] | None = None) -> Following:
+    """Return how far behind a serving standby is. Raises Unavailable.
+
+    `messages` are those of `OF_RECOVERY`, newest first, where its log has no files here.
+    """
     now = datetime.now(UTC)
     with connections.connect(paths, timeout_seconds=3, statement_timeout="3s") as connection:
         # First what was replayed: the source had at least that, unless it lost some.
@@ -132,7 +134,8 @@ def observe(paths: ServicePaths, upstream: Upstream) -> Following:
     elif is_behind:
         why = _lost(upstream)
     elif not is_streaming:
-        why = Reason(NOT_RECEIVED) if receives_nothing(paths) else reason(paths, upstream)
+        messages = _recovery_messages(paths) if messages is None else messages
+        why = Reason(NOT_RECEIVED) if receives_nothing(paths) else _reason(messages, upstream)
     return Following(
         observed_at=now,
         lag_bytes=None if lag_bytes is None else max(0, lag_bytes),
@@ -214,7 +217,7 @@ def returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None
 
 def _has_answered(paths: ServicePaths) -> bool:
     """Tell whether a server that runs has answered since WAL arrived last, and sent nothing."""
-    for message in _messages(paths, _OF_RECOVERY):
+    for message in _messages(paths, OF_RECOVERY):
         if any(pattern.search(message) for pattern in _ANSWERS):
             return True
         if _ARRIVES.search(message):
@@ -224,7 +227,7 @@ def _has_answered(paths: ServicePaths) -> bool:
 
 def _has_always_asked(paths: ServicePaths) -> bool:
     """Tell whether the log shows that a standby has asked for WAL all the time since some arrived last."""
-    for message in _messages(paths, (*_OF_RECOVERY, "postmaster")):
+    for message in _messages(paths, (*OF_RECOVERY, "postmaster")):
         if any(text in message for text in _ASKS_AGAIN):
             return False
         if _ARRIVES.search(message):
@@ -248,11 +251,15 @@ class Reason:
 
 def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
     """Return why nothing arrives from the source, by what the log says since it streamed last, or was started."""
-    messages: list[str] = []
-    for message in _messages(paths, _OF_RECOVERY, _REASON_BYTES):
-        if any(text in message for text in _BEGINS):
-            break
-        messages.append(message)
+    return _reason(_recovery_messages(paths), upstream)
+
+
+def _recovery_messages(paths: ServicePaths) -> Iterator[str]:
+    return _messages(paths, OF_RECOVERY, _REASON_BYTES)
+
+
+def _reason(logged: Iterable[str], upstream: Upstream) -> Reason:
+    messages = list(takewhile(lambda message: not any(text in message for text in _BEGINS), logged))
     # What was logged later comes first.
     is_broken = any(_NO_RECORD.search(one) and _STREAM_ENDED in following for following, one in pairwise(messages))
     if is_broken or any(_IS_BEHIND.search(message) for message in messages):
@@ -260,7 +267,7 @@ def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
     for message in messages:
         for pattern, text, remedy in _REASONS:
             if pattern.search(message):
-                return Reason(f"{text} ({upstream}). {remedy}", remedy == _AGAIN)
+                return Reason(f"{text} ({upstream}). {remedy}", remedy == COPIED_AGAIN)
     return Reason(f"Nothing is received from the source {upstream} now. {_AWAY}")
 
 
