@@ -33,6 +33,17 @@ def test_the_last_value_of_each_part_is_listed_oldest_first(store: Store) -> Non
         assert [sample.values.get("wal") for sample in thinned] == [2.0, 5.0, 8.0, 10.0]
 
 
+def test_the_last_sample_with_a_value_is_found_however_old_it_is(store: Store) -> None:
+    with store.write() as tx:
+        for days, values in ((0, {"wal;node=0": 1.0}), (1, {"wal;node=0": 2.0, "other": 0.0}), (20, {"other": 3.0})):
+            metrics.insert_samples(tx, {"shop000000": Sample(_START + timedelta(days=days), values)})
+        metrics.insert_samples(tx, {"blog000000": Sample(_START + timedelta(days=20), {"wal;node=1": 4.0})})
+    with store.read() as tx:
+        found = metrics.last_sample_with(tx, "shop000000", "wal;node=0")
+        assert found == Sample(_START + timedelta(days=1), {"wal;node=0": 2.0, "other": 0.0})
+        assert metrics.last_sample_with(tx, "shop000000", "wal;node=1") is None
+
+
 def test_samples_of_before_the_clock_was_set_back_make_room_for_those_after_it(store: Store) -> None:
     with store.write() as tx:
         for subject, seconds in (("shop000000", (0, 3600, 3660, 30)), ("blog000000", (3600,))):

@@ -82,7 +82,7 @@ def wal_growth(plane: Plane, service_id: str, begin: datetime, end: datetime) ->
     with plane.store.read() as tx:
         values = metrics.list_values(tx, service_id, key_of("ramet_wal_bytes_total"), begin - part, end, part)
     return [
-        Growth(before, at, value - earlier if value >= earlier else value)
+        Growth(before, at, max(0.0, value - earlier))
         for (before, earlier), (at, value) in pairwise(values)
         if at - before <= max(2 * part, _FAR_APART)
     ]

@@ -21,7 +21,7 @@ _DAY_SECONDS = 86400
 
 
 class Kind(StrEnum):
-    """A gauge goes up and down; a counter only grows, and starts from zero when its server restarts."""
+    """A gauge goes up and down; a counter only grows, but that of CPU starts from zero when its server restarts."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -48,6 +48,9 @@ SERIES = {
 }
 
 
+TIMELINE = "timeline"
+"""The key of the timeline of a server in a sample; it is no series."""
+
 OF_REPLICAS = frozenset(("ramet_replay_lag_seconds",))
 """Series that only read replicas have."""
 
@@ -66,6 +69,17 @@ class Function(StrEnum):
     P90 = "P90"
     P99 = "P99"
     LAST = "LAST"
+
+
+_OFFSET_OF = "offset of "
+_WAL = "ramet_wal_bytes_total"
+_OF_DATABASES = (
+    "ramet_blocks_total",
+    "ramet_deadlocks_total",
+    "ramet_temporary_bytes_total",
+    "ramet_transactions_total",
+)
+_CONTINUED = frozenset((*_OF_DATABASES, _WAL))
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,30 @@ def with_label(key: str, label: str, value: str) -> str:
     """Return a key with one more label."""
     name, *labels = key.split(";")
     return ";".join([name, *sorted([*labels, f"{label}={value}"])])
+
+
+def is_continued(key: str) -> bool:
+    """Tell whether a value is a counter of which `continued` makes one that never falls."""
+    return key.split(";")[0] in _CONTINUED
+
+
+def continued(measured: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """Return what was measured of a server, with counters that go on from those of an earlier sample.
+
+    The sums over all databases fall when one is dropped, and the LSN is another one when other data, which is on
+    another timeline, takes the place of the server's: neither has grown then. By how much a counter is ahead of what
+    was measured since is kept beside it, as another process may take the next sample.
+    """
+    same_data = all(before.get(key) == value for key, value in measured.items() if key.split(";")[0] == TIMELINE)
+    found = dict(measured)
+    for key in filter(is_continued, measured):
+        value, offset = measured[key], before.get(_OFFSET_OF + key, 0.0)
+        is_other = key.split(";")[0] == _WAL and not same_data
+        if key in before and (is_other or value + offset < before[key]):
+            offset = before[key] - value
+        if offset:
+            found |= {key: value + offset, _OFFSET_OF + key: offset}
+    return found
 
 
 def plan(

@@ -142,6 +142,13 @@ def last_sample(tx: sa.Connection, subject: str, since: datetime) -> Sample | No
     return None if row is None else Sample(row.at, row.measured)
 
 
+def last_sample_with(tx: sa.Connection, subject: str, key: str) -> Sample | None:
+    """Return the newest sample of a subject that has a value, however old; None without one."""
+    own = (metric_sample.c.subject == subject) & metric_sample.c.measured[key].as_float().is_not(None)
+    row = tx.execute(metric_sample.select().where(own).order_by(metric_sample.c.at.desc()).limit(1)).one_or_none()
+    return None if row is None else Sample(row.at, row.measured)
+
+
 def remove_old(tx: sa.Connection, now: datetime) -> None:
     """Remove the samples that are too old, all but one in ten minutes of the older ones, and those of what is gone."""
     for owner in (service, replica_set):

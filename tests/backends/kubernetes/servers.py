@@ -34,4 +34,4 @@ UPSTREAM = Upstream(
 def report(*, next_xid: int = 800, marked: bool = False, follows: bool = False, unarchived: str = "") -> str:
     """Return what the program of `reports.py` prints."""
     facts = f"{next_xid}|{0x3000000}|{'t' if marked else 'f'}|{'t' if follows else 'f'}|{unarchived}"
-    return f"{facts}\n1|2|0\n{'|'.join('12345678')}\n\n2500000\n1048576\n4096\n"
+    return f"{facts}\n1|2|0\n{'|'.join('123456789')}\n\n2500000\n1048576\n4096\n"

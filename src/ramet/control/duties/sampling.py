@@ -11,7 +11,7 @@ from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
 from ramet.control.subjects import servers_of
 from ramet.model.archive import is_archived
-from ramet.model.metrics import Sample, Usage, key_of, usage, with_label
+from ramet.model.metrics import Sample, Usage, continued, is_continued, key_of, usage, with_label
 from ramet.model.service import Service
 from ramet.store import metrics, services
 
@@ -51,17 +51,17 @@ class Sampling:
                 service = services.get_service(tx, subject)
             taken[subject] = Sample(now, {})
             with self._faults.contained(subject):
-                taken[subject] = self._sample(found, service if has_archive else None, service)
+                taken[subject] = self._sample(subject, found, service if has_archive else None, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break
         if taken:
             self._record(taken, now)
 
-    def _sample(self, found: list[Server], archived: Service | None, service: Service | None) -> Sample:
+    def _sample(self, subject: str, found: list[Server], archived: Service | None, service: Service | None) -> Sample:
         now = self.plane.clock()
-        return Sample(now, {**self._measured(found), **_ages(archived, now), **_behind_source(service)})
+        return Sample(now, {**self._measured(subject, found), **_ages(archived, now), **_behind_source(service)})
 
-    def _measured(self, found: list[Server]) -> Mapping[str, float]:
+    def _measured(self, subject: str, found: list[Server]) -> Mapping[str, float]:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
         values: dict[str, float] = {}
         for number, server in enumerate(found):
@@ -71,8 +71,18 @@ class Sampling:
                 continue
             whole = self._with_ratio(server.service_id, measured)
             is_node = server.primary is not None
-            values |= {with_label(key, "node", str(number)) if is_node else key: n for key, n in whole.items()}
+            own = {with_label(key, "node", str(number)) if is_node else key: n for key, n in whole.items()}
+            values |= self._continued(subject, own)
         return values
+
+    def _continued(self, subject: str, own: Mapping[str, float]) -> Mapping[str, float]:
+        """Return what was measured of a server, with counters that go on from its last sample."""
+        key = next(filter(is_continued, own), None)
+        if key is None:
+            return own
+        with self.plane.store.read() as tx:
+            before = metrics.last_sample_with(tx, subject, key)
+        return own if before is None else continued(own, before.values)
 
     def _record(self, taken: Mapping[str, Sample], now: datetime) -> None:
         usages: dict[str, Usage] = {}

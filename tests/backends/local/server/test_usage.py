@@ -8,7 +8,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.usage import measure
-from ramet.model.metrics import OF_REPLICAS, SERIES
+from ramet.model.metrics import OF_REPLICAS, SERIES, TIMELINE
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
@@ -37,7 +37,8 @@ def test_all_series_of_a_primary_are_measured_at_its_server_but_those_of_ramet(
         "ramet_archive_verified_age_seconds",
         "ramet_restore_verified_age_seconds",
     }
-    assert {key.split(";")[0] for key in measured} == SERIES.keys() - OF_REPLICAS - of_ramet
+    assert {key.split(";")[0] for key in measured} - {TIMELINE} == SERIES.keys() - OF_REPLICAS - of_ramet
+    assert measured[TIMELINE] == 1
     assert all(value >= 0 for value in measured.values())
     assert 1e6 < measured["ramet_memory_bytes"] < 1e9
     assert 1e7 < measured["ramet_storage_bytes"] < 1e9

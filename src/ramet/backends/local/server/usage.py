@@ -12,7 +12,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.errors import Unavailable
-from ramet.model.metrics import key_of
+from ramet.model.metrics import TIMELINE, key_of
 
 _TIMEOUT_SECONDS = 2
 _STATES = ("active", "idle", "idle in transaction")
@@ -25,7 +25,8 @@ TOTALS = """
     SELECT sum(xact_commit)::float8, sum(xact_rollback)::float8, sum(blks_hit)::float8, sum(blks_read)::float8,
            sum(deadlocks)::float8, sum(temp_bytes)::float8, current_setting('max_connections')::float8,
            CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')
-                ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END::float8
+                ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') END::float8,
+           (SELECT timeline_id::float8 FROM pg_control_checkpoint())
     FROM pg_stat_database
 """
 REPLAY_LAG = """
@@ -43,6 +44,7 @@ _TOTAL_KEYS = (
     key_of("ramet_temporary_bytes_total"),
     key_of("ramet_connections_limit"),
     key_of("ramet_wal_bytes_total"),
+    TIMELINE,
 )
 
 
