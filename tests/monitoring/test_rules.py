@@ -125,3 +125,10 @@ def test_panels_do_not_overlap_and_have_units() -> None:
 def test_promtool_accepts_the_rules() -> None:
     checked = subprocess.run(["promtool", "check", "rules", str(_RULES)], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.promtool
+def test_alerts_are_raised_for_what_they_are_about() -> None:
+    cases = Path(__file__).with_name("alerts.test.yml")
+    tested = subprocess.run(["promtool", "test", "rules", str(cases)], capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stderr
