@@ -74,6 +74,14 @@ def test_a_counter_goes_on_after_a_time_without_samples_and_one_without_measurem
     assert values(world, service, WAL) == [276.0, 276.0, 277.0, 277.0, 279.0]
 
 
+def test_a_service_has_no_lag_of_a_replica(world: World) -> None:
+    """A standby of a database elsewhere is in recovery as a replica is; how far it is behind has its own series."""
+    service = world.create()
+    sample(world, service.id, {WAL: 1.0, "ramet_replay_lag_seconds": 900.0})
+    (found,) = taken(world, service.id)
+    assert "ramet_replay_lag_seconds" not in found.values
+
+
 def test_the_cpu_of_a_server_that_was_started_again_begins_from_zero(world: World) -> None:
     service = world.create()
     key = "ramet_cpu_seconds_total"

@@ -11,7 +11,7 @@ from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
 from ramet.control.subjects import servers_of
 from ramet.model.archive import is_archived
-from ramet.model.metrics import Sample, Usage, continued, is_continued, key_of, usage, with_label
+from ramet.model.metrics import OF_REPLICAS, Sample, Usage, continued, is_continued, key_of, usage, with_label
 from ramet.model.service import Service
 from ramet.store import metrics, services
 
@@ -70,8 +70,10 @@ class Sampling:
                 self._blocks.pop(server.service_id, None)
                 continue
             whole = self._with_ratio(server.service_id, measured)
-            is_node = server.primary is not None
-            own = {with_label(key, "node", str(number)) if is_node else key: n for key, n in whole.items()}
+            if server.primary is None:  # also where it is in recovery: then it follows a database elsewhere
+                own = {key: n for key, n in whole.items() if key not in OF_REPLICAS}
+            else:
+                own = {with_label(key, "node", str(number)): n for key, n in whole.items()}
             values |= self._continued(subject, own)
         return values
 
