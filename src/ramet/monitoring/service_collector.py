@@ -29,7 +29,7 @@ MEANINGS = {
     "ramet_archive_lag_seconds": "Age of what the off-host archive has",
     "ramet_archive_verified_age_seconds": "Age of the newest time that a drill recovered from the off-host archive",
     "ramet_replay_lag_seconds": "How far a read replica is behind its service",
-    "ramet_restore_verified_age_seconds": "Age of the newest time that a restore drill recovered",
+    "ramet_restore_verified_age_seconds": "Age of the newest time that a restore drill recovered, or of the service",
     "ramet_source_lag_bytes": "WAL by which a service is behind the database that it follows",
     "ramet_source_lag_seconds": "Seconds by which a service is behind the database that it follows",
     "ramet_storage_bytes": "Storage that the data directory takes",

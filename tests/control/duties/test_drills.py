@@ -227,6 +227,22 @@ def test_the_age_of_each_verified_restore_is_a_metric(archiving: World) -> None:
     assert {"ramet_restore_verified_age_seconds", "ramet_archive_verified_age_seconds"} <= set(sample.values)
 
 
+def test_without_an_archive_the_age_of_a_verified_restore_is_a_metric_too(world: World) -> None:
+    service = world.create()
+    assert (verified_age(ahead(world, 15 * DAY), service) or 0) > 14 * DAY.total_seconds()  # it was never drilled
+    drill(world, service)
+    assert (verified_age(ahead(world, DAY), service) or 0) < 2 * DAY.total_seconds()
+    world.backend.archive.has_all_wal = True  # no drill can be made
+    assert verified_age(ahead(world, 16 * DAY), service) is None
+
+
+def verified_age(plane: Plane, service: Service) -> float | None:
+    Sampling(plane).sample()
+    with plane.store.read() as tx:
+        sample = metrics.last_sample(tx, service.id, plane.clock() - timedelta(minutes=1))
+    return None if sample is None else sample.values.get("ramet_restore_verified_age_seconds")
+
+
 def test_drills_wait_for_real_work(world: World) -> None:
     service = world.create()
     fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))

@@ -43,7 +43,7 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
         known = services.claimed_services(tx)
     for service in known:
         with _faults.contained(service.id):
-            if service.drill_failure is not None and not _rolls_forward(plane):
+            if service.drill_failure is not None and not rolls_forward(plane):
                 _record(plane, service, drill_failure=None)  # an earlier drill found it, and no later one can lift it
             if shown_status(service) is Status.READY:
                 _record_overdue_archive(plane, service, every)
@@ -51,7 +51,7 @@ def record_overdue_drills(plane: Plane, every: timedelta = EVERY) -> None:
 
 
 def _record_overdue(plane: Plane, service: Service, every: timedelta) -> None:
-    if service.drill_failure is not None or not _rolls_forward(plane):
+    if service.drill_failure is not None or not rolls_forward(plane):
         return
     verified_at = service.last_verified_at or service.ready_at or service.created_at
     since = _overdue_since(plane, service, verified_at, 2 * every, _NEW_DATA)
@@ -121,14 +121,14 @@ def _is_turn_of_archive(plane: Plane, service: Service) -> bool:
     return service.archive_drilled_at is None or service.archive_drilled_at < service.drilled_at
 
 
-def _rolls_forward(plane: Plane) -> bool:
+def rolls_forward(plane: Plane) -> bool:
     """Tell whether services have snapshots, and WAL after them; else each restore to a time is from base backups."""
     archive, copies = plane.backend.archive, plane.backend.copies
     return not copies.are_needed() and not (archive.is_needed() and archive.url() is None)
 
 
 def _is_due(plane: Plane, service: Service, every: timedelta) -> bool:
-    if not _rolls_forward(plane) and not _is_in_archive(plane, service):
+    if not rolls_forward(plane) and not _is_in_archive(plane, service):
         return False  # nothing that is kept of it leads to its newest state
     pause = min(_FIRST_AFTER, every) if service.drilled_at is None else every
     return shown_status(service) is Status.READY and not time_left(_last_drill(service), pause, plane.clock())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ramet.backends.interface.values import Server
+from ramet.control.duties.drills import rolls_forward
 from ramet.control.duties.faults import Faults
 from ramet.control.metrics import CURRENT, SAMPLE_EVERY
 from ramet.control.plane import Plane
@@ -43,7 +44,6 @@ class Sampling:
         begun, now = time.monotonic(), self.plane.clock()
         with self.plane.store.read() as tx:
             due = metrics.due_subjects(tx, now, SAMPLE_EVERY)
-        has_archive = self.plane.backend.archive.url() is not None
         taken: dict[str, Sample] = {}
         for subject in due:
             with self.plane.store.read() as tx:
@@ -51,15 +51,16 @@ class Sampling:
                 service = services.get_service(tx, subject)
             taken[subject] = Sample(now, {})
             with self._faults.contained(subject):
-                taken[subject] = self._sample(subject, found, service if has_archive else None, service)
+                taken[subject] = self._sample(subject, found, service)
             if time.monotonic() - begun > _AT_WORK_SECONDS:
                 break
         if taken:
             self._record(taken, now)
 
-    def _sample(self, subject: str, found: list[Server], archived: Service | None, service: Service | None) -> Sample:
+    def _sample(self, subject: str, found: list[Server], service: Service | None) -> Sample:
         now = self.plane.clock()
-        return Sample(now, {**self._measured(subject, found), **_ages(archived, now), **_behind_source(service)})
+        ages = {} if service is None else _ages(self.plane, service, now)
+        return Sample(now, {**self._measured(subject, found), **ages, **_behind_source(service)})
 
     def _measured(self, subject: str, found: list[Server]) -> Mapping[str, float]:
         """Return what is measured of servers, with the number of its node on each value of a replica set's."""
@@ -106,12 +107,15 @@ class Sampling:
         return {**measured, _RATIO: hit / (hit + read)} if hit >= 0 and read >= 0 and hit + read > 0 else measured
 
 
-def _ages(service: Service | None, now: datetime) -> Mapping[str, float]:
-    """Return how old is what the off-host archive has, and what restore drills have recovered, in seconds."""
-    if service is None:
-        return {}
-    known = {"ramet_restore_verified_age_seconds": service.last_verified_at}
-    if is_archived(service):
+def _ages(plane: Plane, service: Service, now: datetime) -> Mapping[str, float]:
+    """Return how old is what the off-host archive has, and what restore drills have recovered, in seconds.
+
+    Of a service that no drill has recovered nothing has been since it was ready.
+    """
+    known: dict[str, datetime | None] = {}
+    if rolls_forward(plane):
+        known["ramet_restore_verified_age_seconds"] = service.last_verified_at or service.ready_at
+    if is_archived(service) and plane.backend.archive.url() is not None:
         known["ramet_archive_lag_seconds"] = service.archived_until
         known["ramet_archive_verified_age_seconds"] = service.archive_verified_at
     return {key_of(name): max(0.0, (now - at).total_seconds()) for name, at in known.items() if at is not None}
