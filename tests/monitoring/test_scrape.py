@@ -17,6 +17,8 @@ from prometheus_client.samples import Sample
 
 from harness.waiting import BOUND_SECONDS
 from ramet.api.threads import THREADS
+from ramet.backends.memory.backend import MemoryBackend
+from ramet.control.duties.health import Health
 from ramet.control.plane import Plane, utc_now
 from ramet.errors import Invalid, Unavailable
 from ramet.model.keys import KeyLimits
@@ -200,6 +202,28 @@ def test_the_window_is_that_of_the_archive_once_it_is_known_until_when_that_goes
     with monitored.runtime.store.write() as tx:
         rows.update_service(tx, service_id, archive_from=None, archived_until=None)
     assert (window >= 86_400) is archived
+
+
+def test_restarts_of_a_server_that_was_down_are_counted_for_half_an_hour(monitored: Monitored) -> None:
+    runtime, backend = monitored.runtime, monitored.runtime.backend
+    assert isinstance(backend, MemoryBackend)
+    service_id = _samples(monitored.everything(), "ramet_service_info")[0].labels["service_id"]
+
+    def counted(plane: Plane) -> dict[str, float]:
+        metrics = {metric.name: metric.samples for metric in service_metrics(plane, None)}
+        return {one.labels["service_id"]: one.value for one in metrics["ramet_service_restarts"]}
+
+    assert set(counted(runtime.plane).values()) == {0.0}
+    for _ in range(2):
+        backend.crash(service_id)
+        Health(runtime.plane).inspect()
+        runtime.worker.run_until_idle()
+        assert backend.volumes[service_id].running
+    found = counted(runtime.plane)
+    assert found.pop(service_id) == 2
+    assert set(found.values()) == {0.0}
+    later = replace(runtime.plane, clock=lambda: utc_now() + timedelta(minutes=31))
+    assert counted(later)[service_id] == 0
 
 
 def test_a_scrape_says_that_the_store_is_down(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:

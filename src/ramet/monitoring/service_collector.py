@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -38,6 +38,8 @@ MEANINGS = {
     "ramet_wal_bytes_total": "WAL that was written or replayed",
 }
 
+_RESTARTS_SINCE = timedelta(minutes=30)
+
 
 @dataclass(frozen=True)
 class _Known:
@@ -49,6 +51,7 @@ class _Known:
     samples: Mapping[str, Sample]
     snapshots: Mapping[str, tuple[datetime | None, datetime]]
     warm: Sequence[Service]
+    restarts: Mapping[str, int]
 
 
 def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
@@ -56,6 +59,7 @@ def service_metrics(plane: Plane, project_id: str | None) -> Iterable[Metric]:
     known = _read(plane, project_id)
     yield from _rows(known)
     yield from _ages(known)
+    yield _restarts(known)
     yield from _warm_forks(known)
     yield from _sampled(known)
 
@@ -68,8 +72,9 @@ def _read(plane: Plane, project_id: str | None) -> _Known:
         subjects = None if project_id is None else [*(each.id for each in found), *(each.id for each in sets)]
         samples = monitoring.newest_samples(tx, now - CURRENT, subjects)
         times = monitoring.snapshot_times(tx, subjects)
+        restarts = monitoring.restarts(tx, now - _RESTARTS_SINCE, subjects)
     warm = [each for each in found if each.unclaimed]
-    return _Known(now, [each for each in found if not each.unclaimed], sets, samples, times, warm)
+    return _Known(now, [each for each in found if not each.unclaimed], sets, samples, times, warm, restarts)
 
 
 def _rows(known: _Known) -> Iterable[Metric]:
@@ -92,6 +97,14 @@ def _rows(known: _Known) -> Iterable[Metric]:
     for one in known.sets:
         sets.add_metric((one.service_id, one.project_id, one.id, replica_status(one).value), 1)
     return info, status, warnings, sets
+
+
+def _restarts(known: _Known) -> Metric:
+    """Return how often servers were started again: that they were down for a moment, a scrape seldom sees."""
+    found = _gauge("ramet_service_restarts", "How often a server was started again within 30 minutes, as it was down")
+    for each in known.services:
+        found.add_metric((each.id, each.project_id), known.restarts.get(each.id, 0))
+    return found
 
 
 def _warm_forks(known: _Known) -> Iterable[Metric]:

@@ -1,4 +1,4 @@
-"""Rows that a scrape reads, in a few queries for all services: the queue, the newest samples, the ages of snapshots."""
+"""Rows that a scrape reads, in a few queries for all services: the queue, samples, ages of snapshots, restarts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ramet.model.metrics import Sample
+from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.store.database import epoch_seconds
 from ramet.store.due import DUE_SINCE, UNDER_WAY
@@ -78,6 +79,13 @@ def snapshot_times(
     )
     query = times.where(*_among(snapshot.c.service_id, subjects)).group_by(snapshot.c.service_id)
     return {row.service_id: (row.oldest, row.newest) for row in tx.execute(query)}
+
+
+def restarts(tx: sa.Connection, since: datetime, subjects: Sequence[str] | None = None) -> Mapping[str, int]:
+    """Return how often each service was started again since a time because it was down; most are missing."""
+    ended = (operation.c.procedure == ProcedureName.RESTART.value) & (operation.c.finished_at >= since)
+    query = sa.select(operation.c.subject, sa.func.count()).where(ended, *_among(operation.c.subject, subjects))
+    return {row[0]: row[1] for row in tx.execute(query.group_by(operation.c.subject))}
 
 
 def _among(column: sa.ColumnElement[str], ids: Sequence[str] | None) -> Sequence[sa.ColumnElement[bool]]:
