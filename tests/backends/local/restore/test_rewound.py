@@ -9,6 +9,7 @@ from ramet.backends.interface.values import Server
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.model.metrics import TIMELINE
 from tests.backends.local.forks import append, fork, paths_of, rows_of, run, snapshot
 from tests.backends.local.rewinds import prepared, rewind
 
@@ -60,3 +61,18 @@ def test_maintenance_archives_the_history_that_an_earlier_release_has_not(
     backend.servers.maintain(parent, 10.0, datetime.now(UTC))
     paths = paths_of(backend, parent)
     assert (paths.archive / HISTORY).read_bytes() == (paths.data / WAL_DIRECTORY / HISTORY).read_bytes()
+
+
+def test_what_is_measured_of_a_rewound_service_is_on_another_timeline(backend: LocalBackend, parent: Server) -> None:
+    """Where its LSN is greater than before, as after a reset, nothing else tells that it has not written that much."""
+
+    def timeline() -> float:
+        measured = backend.host.measure(parent)
+        assert measured is not None
+        return measured[TIMELINE]
+
+    checkpoint, found = stopped(backend, parent), [timeline()]
+    for _ in range(2):
+        rewind(backend, parent, checkpoint)
+        found.append(timeline())
+    assert found == [1, 2, 3]
