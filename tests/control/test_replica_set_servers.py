@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ramet.backends.interface.values import NOT_FOLLOWING, Observation, Server
+from ramet.backends.interface.values import NOT_FOLLOWING, Maintenance, Observation, Server
 from ramet.backends.memory.replicas import MemoryReplicas
 from ramet.backends.memory.servers import MemoryServers
 from ramet.backends.memory.volumes import KEPT_ENTRIES
@@ -13,8 +13,9 @@ from ramet.control.duties.health import Health
 from ramet.control.duties.maintenance import maintain_servers
 from ramet.control.duties.refresh import Refresh
 from ramet.control.duties.replica_health import submit_restart
-from ramet.control.services import get_service, start_service, stop_service
+from ramet.control.services import get_service, set_environment, start_service, stop_service
 from ramet.errors import Exhausted, Failed, WrongState
+from ramet.model.environment import Environment
 from ramet.model.logs import LogEntry
 from ramet.model.replica_set import replica_status, replica_status_reason
 from ramet.model.service import status_of
@@ -216,6 +217,32 @@ def test_the_logs_of_services_and_of_all_nodes_are_kept_within_bounds(world: Wor
     maintain_servers(world.plane, world.plane.clock)
     assert [len(volume.log) for volume in known] == [KEPT_ENTRIES] * 3
     assert known[0].log[-1].message == str(KEPT_ENTRIES)
+
+
+def test_a_fork_and_its_set_are_maintained_as_those_of_a_dev_fork_while_the_fork_is_dev(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Server] = []
+
+    def noting(server: Server, *_: object) -> Maintenance:
+        seen.append(server)
+        return Maintenance(None)
+
+    def dev_forks() -> set[str]:
+        seen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(world.backend.servers, "maintain", noting)
+            maintain_servers(world.plane, world.plane.clock)
+        return {one.service_id for one in seen if one.is_dev_fork}
+
+    parent = world.create()
+    fork = world.fork(parent)
+    made = create(world, fork)
+    create(world, parent)
+    assert fork.environment is Environment.DEV
+    assert dev_forks() == {fork.id, made.id}
+    set_environment(world.plane, world.project.id, fork.id, Environment.PROD)
+    assert dev_forks() == set()
 
 
 def test_a_set_is_active_only_when_every_node_follows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,11 @@ def is_standby(service: Service) -> bool:
     return service.upstream is not None and service.upstream.method is FollowMethod.PHYSICAL
 
 
+def is_dev_fork(service: Service) -> bool:
+    """Tell whether a service was forked, and its environment is DEV."""
+    return service.origin is not None and service.environment is Environment.DEV
+
+
 def is_visible(found: Service | ReplicaSet, now: datetime) -> bool:
     """Tell whether clients may still see it: a deleted one never, a failed one for a short while."""
     if found.deleted_at is not None:

@@ -12,7 +12,7 @@ from ramet.model.parameters import parameters_of
 from ramet.model.passwords import Secret
 from ramet.model.procedures import SPECS, ProcedureName
 from ramet.model.replica_set import ReplicaSet
-from ramet.model.service import Service
+from ramet.model.service import Service, is_dev_fork
 from ramet.procedures.servers import Tools
 from ramet.procedures.spec import submit
 from ramet.procedures.state import Restartable
@@ -44,6 +44,7 @@ def servers_of_set(replica_set: ReplicaSet, parent: Service) -> list[Server]:
             project_id=parent.project_id,
             parameters=tuple(sorted(parameters_of(parent.settings).items())),
             earlier_hosts=earlier_hosts_of(parent.settings),
+            is_dev_fork=is_dev_fork(parent),
         )
         for node in replica_set.nodes
     ]

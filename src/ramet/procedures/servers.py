@@ -22,7 +22,7 @@ from ramet.model.address import earlier_hosts_of
 from ramet.model.high_availability import standbys_of
 from ramet.model.parameters import parameters_of
 from ramet.model.procedures import SPECS, ProcedureName
-from ramet.model.service import Service, is_standby
+from ramet.model.service import Service, is_dev_fork, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
@@ -159,6 +159,7 @@ def server_of(service: Service) -> Server:
         standbys=standbys_of(service.settings),
         parameters=tuple(sorted(parameters_of(service.settings).items())),
         earlier_hosts=earlier_hosts_of(service.settings),
+        is_dev_fork=is_dev_fork(service),
     )
 
 

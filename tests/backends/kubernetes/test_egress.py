@@ -20,6 +20,10 @@ FORK = replace(SHARED, service_id="forkfork12", port=15433)
 POLICIES = ("ramet-forkfork12-egress", "ramet-replica001-egress")
 
 
+def fork_in(environment: str) -> Server:
+    return replace(FORK, environment=Environment(environment), is_dev_fork=environment == "DEV")
+
+
 def refuse_clients_without_passwords(found: FakeCluster) -> None:
     found.answer = lambda pod, command, stdin: ("", "fe_sendauth: no password supplied", 2)
 
@@ -33,7 +37,7 @@ def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_e
         backend = KubernetesBackend(place)
         refuse_clients_without_passwords(found)
         backend.servers.initialize(SHARED)
-        fork = replace(FORK, environment=Environment(environment))
+        fork = fork_in(environment)
         backend.restore.capture(fork, Source(SHARED))
         key = ("networkpolicies", "ramet-forkfork12-egress")
         assert found.objects[key]["spec"]["policyTypes"] == ["Egress"]
@@ -63,7 +67,7 @@ def api_servers(found: FakeCluster) -> dict[str, str]:
 def open_fork_and_replica(found: FakeCluster, backend: KubernetesBackend) -> tuple[Server, Server]:
     """Return a restricted fork that is open to clients, and a read replica of it."""
     refuse_clients_without_passwords(found)
-    fork = replace(FORK, environment=Environment.DEV)
+    fork = fork_in("DEV")
     replica = replace(fork, service_id="replica001", primary=Primary("forkfork12", FORK.port))
     backend.servers.initialize(SHARED)
     backend.restore.capture(fork, Source(SHARED))
@@ -127,17 +131,41 @@ def test_an_api_server_that_does_not_answer_is_asked_again_at_the_next_call(monk
 
 
 @pytest.mark.parametrize(
-    ("environment", "replica_environment", "fork_egress", "policies"),
-    [("PROD", "DEV", "deny", ()), ("DEV", "DEV", "allow", ()), ("DEV", "PROD", "deny", POLICIES)],
+    ("environment", "fork_egress", "policies"), [("PROD", "deny", ()), ("DEV", "allow", ()), ("DEV", "deny", POLICIES)]
 )
 def test_a_policy_is_renewed_by_what_its_fork_is_now_and_deleted_where_it_restricts_nothing(
-    environment: str, replica_environment: str, fork_egress: str, policies: tuple[str, ...]
+    environment: str, fork_egress: str, policies: tuple[str, ...]
 ) -> None:
     with in_cluster(fork_egress="deny") as (found, place):
         move_api_server(found, "192.0.2.1")
-        fork, replica = open_fork_and_replica(found, KubernetesBackend(place))
+        _, replica = open_fork_and_replica(found, KubernetesBackend(place))
         move_api_server(found, "192.0.2.2")
         later = KubernetesBackend(replace(place, site=replace(place.site, fork_egress=fork_egress)))
-        later.servers.renewal.renew(replace(fork, environment=Environment(environment)))
-        later.servers.renewal.renew(replace(replica, environment=Environment(replica_environment)))
+        now = fork_in(environment)
+        for server in (now, replace(replica, is_dev_fork=now.is_dev_fork)):
+            later.servers.renewal.renew(server)
         assert api_servers(found) == dict.fromkeys(policies, "192.0.2.2")
+
+
+def test_an_open_fork_and_its_replica_are_restricted_once_the_setting_says_so() -> None:
+    with in_cluster(fork_egress="allow") as (found, place):
+        fork, replica = open_fork_and_replica(found, KubernetesBackend(place))
+        assert api_servers(found) == {}
+        later = KubernetesBackend(replace(place, site=replace(place.site, fork_egress="deny")))
+        for server in (SHARED, replica, fork):
+            later.servers.maintain(server, 0.1, datetime.now(UTC))
+        assert api_servers(found) == dict.fromkeys(POLICIES, "127.0.0.1")
+
+
+def test_an_open_fork_is_restricted_while_its_environment_is_dev() -> None:
+    with in_cluster(fork_egress="deny") as (found, place):
+        backend = KubernetesBackend(place)
+        refuse_clients_without_passwords(found)
+        backend.servers.initialize(SHARED)
+        fork = fork_in("PROD")
+        backend.restore.capture(fork, Source(SHARED))
+        backend.servers.open(fork)
+        assert api_servers(found) == {}
+        for environment, policies in (("DEV", POLICIES[:1]), ("PROD", ())):
+            backend.servers.maintain(fork_in(environment), 0.1, datetime.now(UTC))
+            assert tuple(api_servers(found)) == policies

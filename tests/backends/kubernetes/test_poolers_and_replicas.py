@@ -184,8 +184,9 @@ def test_replicas_of_a_fork_connect_to_what_the_fork_may_connect_to(
 ) -> None:
     found, first = made
     backend = KubernetesBackend(replace(first.place, site=replace(first.place.site, fork_egress=fork_egress)))
-    fork = replace(SHARED, service_id="forkfork12")
-    replica = replace(REPLICAS[0], primary=Primary("forkfork12", 15432, "replica001", 15450))
+    fork = replace(SHARED, service_id="forkfork12", is_dev_fork=True)
+    primary = Primary("forkfork12", 15432, "replica001", 15450)
+    replica = replace(REPLICAS[0], primary=primary, is_dev_fork=True)
     backend.restore.capture(fork, Source(SHARED))
     backend.servers.open(fork)
     eventually(lambda: backend.replicas.create(replica))
@@ -193,8 +194,7 @@ def test_replicas_of_a_fork_connect_to_what_the_fork_may_connect_to(
     assert (key in found.objects) == restricted
     written = [path.split("/")[-2] for verb, path in found.requests if verb == "PATCH" and "replica001" in path]
     assert not restricted or written.index("networkpolicies") < written.index("clusters")
-    found.remove("networkpolicies", "ramet-forkfork12-egress")
-    backend.servers.open(replica)
+    backend.servers.open(replace(replica, is_dev_fork=False))
     assert key not in found.objects
     backend.replicas.create(REPLICAS[1])
     assert ("networkpolicies", "ramet-replica002-egress") not in found.objects

@@ -35,7 +35,8 @@ class Server:
     With a `server_port`, which the server listens on, the endpoint outlives it: see ramet.backends.interface.endpoints.
     `upstream` is the database elsewhere that it is a physical standby of. `archived_as` is its name in the off-host
     archive, where that is not its id. `standbys` take over when it fails. `parameters` are the settings of
-    PostgreSQL that it has of its own, in order of name. Its certificate is also for `earlier_hosts`.
+    PostgreSQL that it has of its own, in order of name. Its certificate is also for `earlier_hosts`. `is_dev_fork`: it,
+    or the service that it is a replica of, was forked, and its environment is DEV.
     """
 
     service_id: str
@@ -56,6 +57,7 @@ class Server:
     standbys: Standbys = NO_STANDBYS
     parameters: tuple[tuple[str, str], ...] = ()
     earlier_hosts: tuple[str, ...] = ()
+    is_dev_fork: bool = False
 
     @property
     def listen_port(self) -> int:

@@ -11,7 +11,6 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.backends.kubernetes.resources import NetworkPolicy
 from ramet.errors import Error
-from ramet.model.environment import Environment
 
 _LOOK_SECONDS = 60.0
 
@@ -22,18 +21,18 @@ def close(place: Place, service_id: str) -> None:
 
 
 def settle(place: Place, server: Server) -> None:
-    """Let a secured fork connect to what its environment allows. A service that is no fork has no policy."""
-    if place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
-        _settle(place, server.service_id, is_free=server.environment is not Environment.DEV)
+    """Let a secured server connect to what it may, a read replica to its primary, too. May run again."""
+    primary_id = None if server.primary is None else server.primary.service_id
+    _settle(place, server.service_id, primary_id, is_free=not server.is_dev_fork)
 
 
 def follow(place: Place, replica_id: str, primary_id: str) -> None:
-    """Let a read replica connect to its primary, and to what that may connect to. May run again."""
+    """Let a read replica that has no pod yet connect to its primary, and to what that may connect to now."""
     is_free = place.api.get(NetworkPolicy, names.policy_name(primary_id)) is None
     _settle(place, replica_id, primary_id, is_free=is_free)
 
 
-def _settle(place: Place, service_id: str, primary_id: str | None = None, *, is_free: bool) -> None:
+def _settle(place: Place, service_id: str, primary_id: str | None, *, is_free: bool) -> None:
     allowed = place.site.fork_egress
     if is_free or allowed == policies.ALLOW:
         place.api.delete(NetworkPolicy, names.policy_name(service_id))
@@ -44,27 +43,23 @@ def _settle(place: Place, service_id: str, primary_id: str | None = None, *, is_
 
 @dataclass
 class Renewal:
-    """Keeps the policies of open forks to where the API server is now: it moves when its nodes are replaced."""
+    """Keeps open forks to what they may connect to: environments change, and the API server moves with its nodes."""
 
     place: Place
     _addresses: frozenset[ApiAddress] = frozenset()
     _looked_at: float = -math.inf
-    _applied: dict[str, frozenset[ApiAddress]] = field(default_factory=dict)
+    _applied: dict[str, tuple[bool, frozenset[ApiAddress]]] = field(default_factory=dict)
 
     def renew(self, server: Server) -> None:
-        """Apply an existing policy again, once in each process and when the addresses have changed.
+        """Give a server its policy, or none, once in each process and when its environment or the addresses changed.
 
-        One that is not needed any more is deleted. The next call tries again what fails.
+        The next call tries again what fails.
         """
         with contextlib.suppress(Error, OSError):
-            addresses = self._look()
-            if self._applied.get(server.service_id) == addresses:
-                return
-            if server.primary is None:
+            wanted = server.is_dev_fork, self._look()
+            if self._applied.get(server.service_id) != wanted:
                 settle(self.place, server)
-            elif self.place.api.get(NetworkPolicy, names.policy_name(server.service_id)) is not None:
-                follow(self.place, server.service_id, server.primary.service_id)
-            self._applied[server.service_id] = addresses
+                self._applied[server.service_id] = wanted
 
     def forget(self, service_id: str) -> None:
         """Forget a service that is gone."""

@@ -166,10 +166,7 @@ class KubernetesServers:
         if server.service_type is ServiceType.TIMESERIESDB and not server.is_standby:
             securing.let_jobs_run(self.place, server)
         self.place.apply_open(server)
-        if server.primary is None:
-            egress.settle(self.place, server)
-        else:
-            egress.follow(self.place, server.service_id, server.primary.service_id)
+        egress.settle(self.place, server)
         self._await_open(server)
         self.place.api.delete(VolumeSnapshot, names.seed_name(server.service_id))
         self._start_pooler(server)
