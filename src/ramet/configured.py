@@ -156,11 +156,21 @@ def backend_of(settings: Settings) -> "Backend":
 
 
 def kubernetes_backend(settings: Settings) -> "KubernetesBackend":
-    """Open the namespace of Kubernetes that the settings name; no request is made."""
+    """Open the namespace of Kubernetes that the settings name; no request is made.
+
+    Raises Invalid where DEV forks could not archive their WAL, which would fill their volumes.
+    """
     from ramet.backends.kubernetes.backend import open_kubernetes
+    from ramet.backends.kubernetes.policies import DENY
     from ramet.backends.kubernetes.site import Exposure, Forks, Site
     from ramet.backends.kubernetes.store_access import store_access
 
+    if settings.archive_url and settings.kubernetes_fork_egress == DENY:
+        raise Invalid(
+            "INVALID_SETTING",
+            "RAMET_KUBERNETES_FORK_EGRESS cannot be deny with RAMET_ARCHIVE_URL: DEV forks could not archive their WAL",
+            "Set it to the networks in which the object store is, such as 10.0.0.0/8.",
+        )
     site = Site(
         namespace=settings.kubernetes_namespace,
         image=settings.kubernetes_image,

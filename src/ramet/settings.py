@@ -297,7 +297,8 @@ class Settings:
     kubernetes_fork_egress: Annotated[
         str,
         _EGRESS,
-        "what DEV forks on Kubernetes may connect to: allow, deny, or networks such as 10.0.0.0/8,192.0.2.1/32",
+        "what DEV forks on Kubernetes may connect to: allow, deny (only without an archive), or networks such as"
+        " 10.0.0.0/8,192.0.2.1/32",
     ] = "allow"
     kubernetes_forks: Annotated[
         str,

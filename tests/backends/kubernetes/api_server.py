@@ -277,6 +277,14 @@ def api_server(certificate: Pair | None = None, namespace: str = NAMESPACE) -> I
         server.server_close()
 
 
+def kubeconfig(url: str) -> dict[str, Any]:
+    """Return what a kubeconfig file says of the API server at a URL."""
+    context = {"name": "test", "context": {"cluster": "test", "user": "test"}}
+    users = [{"name": "test", "user": {"token": "secret-token"}}]
+    clusters = [{"name": "test", "cluster": {"server": url}}]
+    return {"current-context": "test", "contexts": [context], "clusters": clusters, "users": users}
+
+
 @contextmanager
 def in_cluster(namespace: str = NAMESPACE, **changes: Any) -> Iterator[tuple[FakeCluster, Place]]:
     """Run an API server, and give a namespace of it."""

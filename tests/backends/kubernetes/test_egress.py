@@ -1,7 +1,9 @@
 """What forks may connect to, over an API server in memory: nothing until they are secured, and then what is allowed."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +12,11 @@ from ramet.backends.kubernetes import egress
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.policies import ApiAddress
-from ramet.errors import Unseen
+from ramet.configured import kubernetes_backend
+from ramet.errors import Invalid, Unseen
 from ramet.model.environment import Environment
-from tests.backends.kubernetes.api_server import in_cluster
+from ramet.settings import load_settings
+from tests.backends.kubernetes.api_server import api_server, in_cluster, kubeconfig
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 from tests.backends.kubernetes.servers import SHARED
 
@@ -47,6 +51,18 @@ def test_a_fork_connects_to_nothing_until_it_is_secured(environment: str, fork_e
         backend.servers.open(SHARED)
         policies = {name: one["spec"]["egress"] for (kind, name), one in found.objects.items() if kind == key[0]}
         assert {name: len(one) for name, one in policies.items()} == ({} if rules is None else {key[1]: rules})
+
+
+def test_forks_that_connect_to_nothing_are_refused_with_an_archive(tmp_path: Path) -> None:
+    """Their WAL would never reach it, and PostgreSQL keeps what is not archived until the volume is full."""
+    with api_server() as (found, _):
+        (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(found.url)))
+        environ = {"RAMET_BACKEND": "kubernetes", "RAMET_KUBECONFIG": str(tmp_path / "kubeconfig")}
+        refused = environ | {"RAMET_ARCHIVE_URL": "s3://backups/ramet", "RAMET_KUBERNETES_FORK_EGRESS": "deny"}
+        with pytest.raises(Invalid, match="RAMET_KUBERNETES_FORK_EGRESS cannot be deny with RAMET_ARCHIVE_URL"):
+            kubernetes_backend(load_settings(refused))
+        for change in ({"RAMET_KUBERNETES_FORK_EGRESS": "10.0.0.0/8"}, {"RAMET_ARCHIVE_URL": ""}):
+            kubernetes_backend(load_settings(refused | change)).close()
 
 
 def move_api_server(found: FakeCluster, host: str) -> None:

@@ -8,22 +8,18 @@ import pytest
 
 from harness.instance import Instance, open_instance
 from harness.waiting import eventually
-from tests.backends.kubernetes.api_server import api_server
+from tests.backends.kubernetes.api_server import api_server, kubeconfig
 from tests.backends.kubernetes.fake_cluster import FakeCluster
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[tuple[FakeCluster, Instance]]:
-    kubeconfig = tmp_path / "kubeconfig"
+    path = tmp_path / "kubeconfig"
     with api_server() as (found, _), open_instance() as made:
-        context = {"name": "test", "context": {"cluster": "test", "user": "test"}}
-        cluster = {"name": "test", "cluster": {"server": found.url}}
-        users = [{"name": "test", "user": {"token": "secret-token"}}]
-        content = {"current-context": "test", "contexts": [context], "clusters": [cluster], "users": users}
-        kubeconfig.write_text(json.dumps(content))
+        path.write_text(json.dumps(kubeconfig(found.url)))
         made.environment |= {
             "RAMET_BACKEND": "kubernetes",
-            "RAMET_KUBECONFIG": str(kubeconfig),
+            "RAMET_KUBECONFIG": str(path),
             "RAMET_KUBERNETES_NAMESPACE": "team-{project}",
         }
         yield found, made
