@@ -3,16 +3,20 @@
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.kubernetes import api, watch
+from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.errors import Unseen
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
+from tests.backends.kubernetes.servers import SHARED, report
 
 
 @pytest.fixture
@@ -43,6 +47,31 @@ def test_objects_of_others_are_not_seen(cluster: tuple[FakeCluster, Place]) -> N
     found.put("pods", pod("one", "abcdefghij"))
     assert place.pods.get("one") is not None
     assert place.pods.get("other") is None
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["in the watch", "in the next list"])
+def test_a_process_forgets_a_service_whose_cluster_another_one_has_deleted(
+    cluster: tuple[FakeCluster, Place], is_seen: bool
+) -> None:
+    found, place = cluster
+    found.answer = lambda pod, command, stdin: (report(), "", 0)
+    backend, kept = KubernetesBackend(place), replace(SHARED, service_id="keptkept12")
+    for server in (SHARED, kept):
+        backend.servers.initialize(server)
+        backend.servers.maintain(server, 0.1, datetime.now(UTC))
+    sockets = {server.service_id: place.paths(server).sockets for server in (SHARED, kept)}
+    remembered = (
+        *(place.tunnels._listeners, place.reports._known),
+        *(backend.servers._maintained, backend.servers.renewal._applied),
+    )
+    assert [set(one) for one in remembered] == [{SHARED.service_id, kept.service_id}] * len(remembered)
+    if is_seen:
+        found.remove("clusters", f"ramet-{SHARED.service_id}")
+    else:
+        del found.objects["clusters", f"ramet-{SHARED.service_id}"]
+        found.forget_versions("clusters")
+    eventually(lambda: [set(one) for one in remembered] == [{kept.service_id}] * len(remembered))
+    assert [path.exists() for path in sockets.values()] == [False, True]
 
 
 def test_an_answer_that_ends_a_watch_begins_another(cluster: tuple[FakeCluster, Place]) -> None:

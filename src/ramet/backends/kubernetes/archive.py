@@ -99,7 +99,11 @@ class KubernetesArchive:
 
     def remove(self, server: Server) -> None:
         retention.remove(self.place, server.service_id, server.archive_name)
-        self._known.pop(server.archive_name, None)
+        self.forget(server.archive_name)
+
+    def forget(self, name: str) -> None:
+        """Forget what was seen of a service with this name in the archive."""
+        self._known.pop(name, None)
 
     def check(self, server: Server, budget_bytes: int) -> int:
         """Read back the WAL that comes next. What is damaged is said by `maintain`."""

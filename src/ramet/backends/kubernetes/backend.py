@@ -51,7 +51,9 @@ class KubernetesBackend:
         followers = KubernetesFollowers(place, root_key)
         self.replicas: Replicas = KubernetesReplicas(place, self.copies)
         self.replacements: Replacements = absent(restores)
-        self.archive: Archive = KubernetesArchive(place)
+        archive = KubernetesArchive(place)
+        place.forgetting.extend((self.servers.forget, archive.forget))
+        self.archive: Archive = archive
         self.sources: Sources = absent("imports", discard=None, seal=followers.seal)
         self.subscriptions: Subscriptions = absent(subscriptions, detach=None, discard=None)
         self.insight: Insight = absent("insight into statements and sessions: connect with psql instead")

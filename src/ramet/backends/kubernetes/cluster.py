@@ -1,7 +1,7 @@
 """What the parts of this backend share: the API server, what it was last heard to say, and the way into the servers."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,16 +39,21 @@ echo "$said"
 
 @dataclass(frozen=True)
 class Place:
-    """The namespaces of services."""
+    """The namespaces of services. `forgetting` is called with the id of a service whose Cluster is gone."""
 
     api: Api
     site: Site
+    forgetting: list[Callable[[str], None]] = field(default_factory=list)
     _with_store: set[str] = field(default_factory=set)
 
     @cached_property
     def clusters(self) -> Watched[Cluster]:
-        """The Clusters of all services."""
-        return Watched(self.api, Cluster)
+        """The Clusters of all services. Whichever process deletes one, this one forgets its service."""
+        return Watched(self.api, Cluster, self._forget)
+
+    def _forget(self, service_id: str) -> None:
+        for forget in (self.tunnels.forget, self.reports.forget, *self.forgetting):
+            forget(service_id)
 
     @cached_property
     def pods(self) -> Watched[Pod]:

@@ -31,7 +31,6 @@ _WAIT_SECONDS = 20.0
 
 def destroy(place: Place, service_id: str) -> None:
     """Remove all objects of a service, and wait until they are gone. Raises Unavailable while some are not."""
-    place.tunnels.forget(service_id)
     for kind in _KINDS:
         for name in _names(place, kind, service_id):
             place.api.delete(kind, name)

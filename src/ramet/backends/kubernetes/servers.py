@@ -195,10 +195,12 @@ class KubernetesServers:
         removal.destroy(self.place, service_id)
         if self.place.bucket is not None:
             retention.remove_unrestorable(self.place, service_id)
+
+    def forget(self, service_id: str) -> None:
+        """Forget a service that is gone."""
         self._maintained.pop(service_id, None)
         self._following.pop(service_id, None)
         self.renewal.forget(service_id)
-        self.place.reports.forget(service_id)
 
     def refresh(self, server: Server) -> bool:
         """Give a serving server that an earlier release made what this one gives to new ones."""

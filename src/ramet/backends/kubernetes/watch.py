@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from ramet.backends.kubernetes import names
@@ -20,11 +20,15 @@ _OURS: Mapping[str, None] = {names.SERVICE_LABEL: None}  # objects that have the
 
 
 class Watched(Generic[_Kind]):
-    """The objects of a kind that belong to services. The watch begins with the first question."""
+    """The objects of a kind that belong to services. The watch begins with the first question.
 
-    def __init__(self, api: Api, kind: type[_Kind]) -> None:
+    It calls `gone` with the id of a service whose object is there no more, in its own thread.
+    """
+
+    def __init__(self, api: Api, kind: type[_Kind], gone: Callable[[str], None] = lambda _: None) -> None:
         self._api = api
         self._kind: type[_Kind] = kind
+        self._gone = gone
         self._objects: dict[str, _Kind] = {}
         self._changed = threading.Condition()
         self._version: str | None = None
@@ -82,9 +86,11 @@ class Watched(Generic[_Kind]):
     def _list(self) -> None:
         found, version = self._api.find_version(self._kind, _OURS)
         with self._changed:
-            self._objects = {one.metadata.name: one for one in found}
+            known, self._objects = self._objects, {one.metadata.name: one for one in found}
             self._version, self._lost_at = version, None
             self._changed.notify_all()
+        for name in known.keys() - self._objects.keys():
+            self._gone(known[name].metadata.labels[names.SERVICE_LABEL])
 
     def _take(self, event: str, found: _Kind) -> None:
         with self._changed:
@@ -93,3 +99,5 @@ class Watched(Generic[_Kind]):
             elif event in ("ADDED", "MODIFIED"):
                 self._objects[found.metadata.name] = found
             self._lost_at = None
+        if event == "DELETED":
+            self._gone(found.metadata.labels[names.SERVICE_LABEL])
