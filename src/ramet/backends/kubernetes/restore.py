@@ -13,6 +13,7 @@ from typing import Any
 from ramet.backends.interface.restore import DATA_NOT_READ, NOT_ANALYZED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
+from ramet.backends.kubernetes.alone import unless_running
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.base_backups import base_of
 from ramet.backends.kubernetes.cluster import Place
@@ -184,13 +185,13 @@ class KubernetesRestore:
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         self.place.check_runs(server)
         paths = self.place.paths(server)
-        work = partial(collect, paths, Allowance())
+        work = partial(unless_running, paths, "statistics", partial(collect, paths, Allowance()))
         return self.jobs.result_of(paths, "statistics", work, timeout_seconds, code=NOT_ANALYZED)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""
         paths = self.place.paths(server)
-        work = partial(read_all, paths, Allowance())
+        work = partial(unless_running, paths, "verify", partial(read_all, paths, Allowance()))
         return self.jobs.result_of(paths, "verify", work, timeout_seconds, code=DATA_NOT_READ)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:

@@ -1,0 +1,81 @@
+"""A job on a server is run by one process of Ramet at a time, over a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.waiting import eventually
+from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.kubernetes.copies import KubernetesCopies
+from ramet.backends.kubernetes.restore import KubernetesRestore
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections
+from tests.backends.kubernetes.servers import SHARED
+from tests.backends.local.hosts import boot, make_servers, new_server
+
+# ANALYZE computes the expression of the index, and so waits as long as somebody has the advisory lock.
+_SLOW = """
+CREATE FUNCTION public.wait(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+    WHILE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory') LOOP
+        PERFORM pg_catalog.pg_sleep(0.05);
+    END LOOP;
+    RETURN n;
+END $$;
+CREATE TABLE public.slow AS SELECT 1 AS n;
+CREATE INDEX ON public.slow (public.wait(n));
+"""
+_ANALYZING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'ANALYZE public.slow'"
+
+
+@pytest.fixture
+def paths() -> Iterator[ServicePaths]:
+    with make_servers() as instances:
+        server = new_server(instances)
+        boot(instances, server)
+        with connections.connect(instances.paths(server.service_id)) as connection:
+            connection.execute(_SLOW.encode())
+        yield instances.paths(server.service_id)
+        instances.remove(server.service_id, 10)
+
+
+def process_of(server: ServicePaths, directory: Path) -> KubernetesRestore:
+    """Return what another process has: a socket and locks of its own, to the same server."""
+    (directory / "data").mkdir(parents=True)
+    (socket,) = (one for one in server.sockets.iterdir() if one.is_socket())
+    (directory / ".s.PGSQL.5432").symlink_to(socket)
+    (directory / "data/PG_VERSION").write_text((server.data / "PG_VERSION").read_text())
+    (directory / "data/postmaster.pid").write_text("\n\n\n5432\n")
+    own = ServicePaths(directory, directory)
+    tunnels = SimpleNamespace(root=lambda: directory)
+    place: Any = SimpleNamespace(paths=lambda _: own, check_runs=lambda _: None, tunnels=tunnels)
+    return KubernetesRestore(cast(Place, place), KubernetesCopies(place))
+
+
+def test_statistics_are_collected_by_one_process_and_no_table_is_reported_as_left_out(paths: ServicePaths) -> None:
+    with TemporaryDirectory() as root, connections.connect(paths) as connection:
+        first, second = (process_of(paths, Path(root, name)) for name in ("a", "b"))
+        connection.execute("SELECT pg_advisory_lock(1)")
+        assert first.analyze(SHARED, 0.1) is None
+        eventually(lambda: connections.value(connection, _ANALYZING) == 1)
+        assert second.analyze(SHARED, 30.0) is None
+        assert connections.value(connection, _ANALYZING) == 1
+        connection.execute("SELECT pg_advisory_unlock(1)")
+        assert first.analyze(SHARED, 30.0) == "collected"
+        assert second.analyze(SHARED, 30.0) == "collected"
+
+
+def test_statistics_wait_for_what_a_process_that_has_ended_has_left(paths: ServicePaths) -> None:
+    with TemporaryDirectory() as root, connections.connect(paths) as connection:
+        connection.execute("SELECT pg_advisory_lock(1)")
+        with connections.connect(paths) as left:
+            left.pgconn.send_query(b"ANALYZE public.slow")
+            eventually(lambda: connections.value(connection, _ANALYZING) == 1)
+            left.close()
+        restore = process_of(paths, Path(root, "a"))
+        assert restore.analyze(SHARED, 30.0) is None
+        connection.execute("SELECT pg_advisory_unlock(1)")
+        eventually(lambda: restore.analyze(SHARED, 30.0) == "collected")
