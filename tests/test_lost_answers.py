@@ -1,7 +1,7 @@
-"""Requests for new services whose answers are lost: the client repeats them, and has the password all the same."""
+"""Requests whose answers are lost: the client repeats those that must not be carried out twice."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.cli.world import World, open_world
 from tests.test_client_operations import sample_arguments
 
 MAKING = ("create_service", "fork_service", "fork_services", "import_service", "follow_database")
+REPLACING = ("restore_service", "reset_service", "rewind_service", "upgrade_service")
 ROTATING = ("rotate_key", "rotate_webhook_secret")
 REFUSAL = Answer(400, b'{"code": "INVALID_NAME", "message": "No"}')
 UNKNOWN = Answer(400, b'{"code": "UNKNOWN_PARAMETER", "message": "No"}')
@@ -44,6 +45,34 @@ def came_to(outcome: Outcome) -> Answer:
 @pytest.mark.parametrize("loss", [TimeoutError(), ConnectionResetError(), BadAnswer(), BAD_GATEWAY], ids=repr)
 def test_a_service_whose_answer_was_lost_is_made_once_and_its_password_is_known(world: World, loss: Outcome) -> None:
     losses = list[Outcome]()
+    with losing(world, losses) as client:
+        before = {one.service_id for one in client.list_services()}
+        losses.append(loss)
+        parent = client.create_service("lost")
+        client.wait_ready(parent.service_id)
+        losses.append(loss)
+        fork = client.fork_service(parent.service_id, ForkStrategy.NOW)
+        after = {one.service_id for one in client.list_services()}
+    assert after - before == {parent.service_id, fork.service_id}
+    assert all(opens(world, one) for one in (parent, fork))
+
+
+def test_a_service_whose_answers_were_lost_is_reset_once_and_rewound_once(world: World) -> None:
+    losses = list[Outcome]()
+    with losing(world, losses) as client:
+        parent = client.wait_ready(client.create_service("lost").service_id)
+        fork = client.wait_ready(client.fork_service(parent.service_id, ForkStrategy.NOW).service_id).service_id
+        losses.append(TimeoutError())
+        client.wait_restored(fork, client.reset_service(fork).restore_id)
+        client.wait_checkpoint(fork, client.create_checkpoint(fork, "kept").id)
+        losses.append(ConnectionResetError())
+        client.rewind_service(fork, "kept")
+        assert [one.verb for one in client.list_restores(fork).restores] == ["rewind", "reset"]
+
+
+@contextmanager
+def losing(world: World, losses: list[Outcome]) -> Iterator[Client]:
+    """Yield a client whose requests are carried out, and whose answers are replaced by the losses, one each."""
 
     def lose_one(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         answer = network.request(method, path, body, headers)
@@ -54,15 +83,7 @@ def test_a_service_whose_answer_was_lost_is_made_once_and_its_password_is_known(
         closing(HttpTransport(world.base_url, 30)) as network,
         Client(world.base_url, *keys, transport=Answering(lose_one)) as client,
     ):
-        before = {one.service_id for one in client.list_services()}
-        losses.append(loss)
-        parent = client.create_service("lost")
-        client.wait_ready(parent.service_id)
-        losses.append(loss)
-        fork = client.fork_service(parent.service_id, ForkStrategy.NOW)
-        after = {one.service_id for one in client.list_services()}
-    assert after - before == {parent.service_id, fork.service_id}
-    assert all(opens(world, one) for one in (parent, fork))
+        yield client
 
 
 def opens(world: World, made: Service) -> bool:
@@ -91,7 +112,7 @@ def requested(
     return sent
 
 
-@pytest.mark.parametrize("method", [*MAKING, *ROTATING])
+@pytest.mark.parametrize("method", [*MAKING, *REPLACING, *ROTATING])
 def test_the_repetition_is_the_same_request_with_the_same_key(method: str) -> None:
     first, second = requested(method, [ConnectionResetError(), REFUSAL], ApiError)
     assert first == second
@@ -120,7 +141,20 @@ def test_a_request_with_a_key_of_the_caller_is_repeated_by_the_caller(key: str) 
 def test_what_may_have_been_made_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, second: Outcome) -> None:
     monkeypatch.setattr(connection, "_REPEATED_WITHIN_SECONDS", 0.0)
     requested("create_service", [TimeoutError(), second], TimedOut, match="may have been accepted")
+    requested("reset_service", [TimeoutError(), second], TimedOut, match="'ramet service restores a123456789'")
+    requested("upgrade_service", [TimeoutError(), second], TimedOut, match="'ramet service upgrades a123456789'")
     requested("rotate_key", [TimeoutError(), second], TimedOut, match="previous_secret_until")
+
+
+@pytest.mark.parametrize(("loss", "error"), [(TimeoutError(), TimedOut), (ConnectionResetError(), Unavailable)])
+def test_a_request_that_may_have_taken_effect_is_not_to_be_sent_again_unseen(
+    loss: Exception, error: type[Error]
+) -> None:
+    for method in ("create_key", "optimize_service", "update_archive", "revoke_key"):
+        requested(method, [loss], error, match="may have taken effect")
+    requested("list_keys", [loss], error, match="Try again|Start one")
+    requested("plan_fork", [loss], error, match="Try again|Start one")
+    requested("create_key", [ConnectionRefusedError()], Unavailable, match="Start one")
 
 
 @pytest.mark.parametrize("method", ROTATING)

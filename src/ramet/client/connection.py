@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from ramet.api.schemas.shared import ErrorBody
-from ramet.client.errors import UNKNOWN_PARAMETER, ApiError, TimedOut, is_lost
+from ramet.client.errors import UNKNOWN_PARAMETER, ApiError, TimedOut, is_lost, may_have_arrived
 from ramet.client.http_connection import Answer
 from ramet.client.polling import poll
 from ramet.client.transport import HttpTransport, Transport, checked_address
@@ -20,7 +20,8 @@ from ramet.model.secret import Secret
 
 _LONGEST_WAIT_SECONDS = 20
 _REPEATED_WITHIN_SECONDS = 10.0
-_MAY_EXIST = "The request may have been accepted: see 'ramet service list' before you send it again."
+_READING = ("?dry_run=true", "/metrics/series")  # how the paths end of what changes nothing, although it is no GET
+_MAY_HAVE_TAKEN_EFFECT = "The request may have taken effect: check that before you send it again."
 _MAY_BE_ROTATED = (
     "There may be another secret, which nobody has: then previous_secret_until in the list says how long the one before"
     " is valid. To rotate it again ends that one at once."
@@ -97,13 +98,16 @@ class Connection:
         shape: type[_Answer],
         body: Mapping[str, object],
         idempotency_key: str | None = None,
-        remedy: str = _MAY_EXIST,
+        seen_by: str = "service list",
+        remedy: str | None = None,
     ) -> _Answer:
-        """Request new services or secrets, which are in the answer only; repeat that where the answer is lost.
+        """Send a request that must not be carried out twice, and repeat it where its answer is lost.
 
         A random key leads the repetition to what the first request has made. A caller with an `idempotency_key` repeats
-        the request itself. The `remedy` is for the case that no answer comes. Raises as `call` does.
+        the request itself. Where no answer comes, the error names the command `seen_by`, or has another `remedy`.
+        Raises as `call` does.
         """
+        remedy = remedy or f"The request may have been accepted: see 'ramet {seen_by}' before you send it again."
         key = os.urandom(16).hex() if idempotency_key is None else idempotency_key
         try:
             return self.call("POST", path, shape, body, key)
@@ -113,8 +117,8 @@ class Connection:
             late = TimedOut("TIMED_OUT", error.message, remedy)
         try:
             return poll(lambda: self.call("POST", path, shape, body, key), _REPEATED_WITHIN_SECONDS, lambda: late)
-        except TimedOut as error:
-            raise TimedOut(error.code, error.message, remedy) from error
+        except (TimedOut, Unavailable) as error:
+            raise TimedOut("TIMED_OUT", error.message, remedy) from error
         except ApiError as error:
             if error.code == UNKNOWN_PARAMETER:  # an earlier release, whatever had the first request
                 raise late from error
@@ -175,15 +179,16 @@ class Connection:
         headers = self._headers(body, idempotency_key)
         if wait_seconds > 0:
             headers["Prefer"] = f"wait={min(wait_seconds, self.longest_wait_seconds)}"
+        may_repeat = method == "GET" or path.endswith(_READING) or idempotency_key is not None
         try:
             answer = self._transport.request(method, path, content, headers)
         except TimeoutError as error:
-            raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", "Try again.") from error
+            remedy = "Try again." if may_repeat else _MAY_HAVE_TAKEN_EFFECT
+            raise TimedOut("TIMED_OUT", f"{self.base_url} did not answer in time", remedy) from error
         except OSError as error:
+            remedy = _remedy(error) if may_repeat or not may_have_arrived(error) else _MAY_HAVE_TAKEN_EFFECT
             raise Unavailable(
-                "SERVER_UNREACHABLE",
-                f"No Ramet answers at {self.base_url}",
-                f"{_remedy(error)} ({error})",
+                "SERVER_UNREACHABLE", f"No Ramet answers at {self.base_url}", f"{remedy} ({error})"
             ) from error
         if not 200 <= answer.status < 300:
             raise _refusal(answer)

@@ -36,5 +36,9 @@ def is_lost(error: Error) -> bool:
     """Tell whether the server may have accepted a request whose answer did not arrive."""
     if isinstance(error, ApiError):  # a proxy answers so when the server behind it does not
         return error.code == UNKNOWN_ANSWER and error.status in (502, 504)
-    cause = error.__cause__
-    return isinstance(cause, TimeoutError | ConnectionError) and not isinstance(cause, ConnectionRefusedError)
+    return may_have_arrived(error.__cause__)
+
+
+def may_have_arrived(failure: BaseException | None) -> bool:
+    """Tell whether a request that has failed like this on the network may have reached the server all the same."""
+    return isinstance(failure, TimeoutError | ConnectionError) and not isinstance(failure, ConnectionRefusedError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ramet.api import schemas
@@ -33,7 +33,7 @@ class RestoresInPlace(Connection):
         """
         body = given(target_time=target_time, snapshot=snapshot, from_service_id=from_service_id, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "restores"), schemas.restores.Restore, body, idempotency_key)
+        return self._replace(service_id, "restores", body, idempotency_key)
 
     def reset_service(
         self,
@@ -48,7 +48,7 @@ class RestoresInPlace(Connection):
         """Make a fork a fresh copy of its parent, at its own endpoint."""
         body = given(fork_strategy=strategy, target_time=target_time, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "reset"), schemas.restores.Restore, body, idempotency_key)
+        return self._replace(service_id, "reset", body, idempotency_key)
 
     def create_checkpoint(self, service_id: str, name: str) -> schemas.restore.Snapshot:
         """Request a snapshot that the service can be rewound to; it becomes AVAILABLE shortly after."""
@@ -66,7 +66,13 @@ class RestoresInPlace(Connection):
         """Return a service to its newest checkpoint with that name."""
         body = given(name=name, confirm=confirm)
         body["keep_previous"] = keep_previous
-        return self.call("POST", self.path(service_id, "rewind"), schemas.restores.Restore, body, idempotency_key)
+        return self._replace(service_id, "rewind", body, idempotency_key)
+
+    def _replace(
+        self, service_id: str, verb: str, body: Mapping[str, object], idempotency_key: str | None
+    ) -> schemas.restores.Restore:
+        path, seen_by = self.path(service_id, verb), f"service restores {service_id}"
+        return self.make(path, schemas.restores.Restore, body, idempotency_key, seen_by)
 
     def list_restores(self, service_id: str) -> schemas.restores.Restores:
         """Return the restores in place of a service, newest first."""

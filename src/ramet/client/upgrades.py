@@ -25,7 +25,8 @@ class MajorUpgrades(Connection):
     ) -> schemas.upgrades.Upgrade:
         """Ask for the upgrade of a service, or its `trial` alone, on a fork that may be kept."""
         body = {"to_version": to_version, "trial": trial, "keep_fork": keep_fork}
-        return self.call("POST", self.path(service_id, "upgrades"), schemas.upgrades.Upgrade, body, idempotency_key)
+        path, seen_by = self.path(service_id, "upgrades"), f"service upgrades {service_id}"
+        return self.make(path, schemas.upgrades.Upgrade, body, idempotency_key, seen_by)
 
     def list_upgrades(self, service_id: str) -> schemas.upgrades.Upgrades:
         """Return the upgrades that were tried of a service, newest first."""
