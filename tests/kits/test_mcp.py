@@ -19,8 +19,10 @@ from harness.waiting import BOUND_SECONDS, eventually
 from ramet.backends.memory.replacements import MemoryReplacements
 from ramet.client import Client, ForkStrategy, TimedOut
 from ramet.errors import Failed, Unauthorized
+from ramet.kits.mcp import callers
 from ramet.kits.mcp.callers import Caller, CallersByKey, one_caller
 from ramet.kits.mcp.server import Message, build_server, http_application
+from ramet.kits.mcp.sql import GRACE_SECONDS, MOST_SECONDS
 from ramet.model.environment import Environment
 from ramet.model.rights import Role
 from ramet.workbench.statements import Complaint, StatementRefused
@@ -279,11 +281,25 @@ def test_a_fork_that_takes_longer_is_shown_as_it_is(admin: Agent, shop: str, mon
 def test_a_login_is_used_again_until_it_is_forgotten(world: World, shop: str) -> None:
     with world.client() as client:
         caller, service = Caller(client), client.get_service(shop)
-        first = caller.login(service, read_only=True)
-        assert caller.login(service, read_only=True) == first
-        assert caller.login(service, read_only=False) != first
+        first = caller.login(service, 60, read_only=True)
+        assert caller.login(service, 60, read_only=True) == first
+        assert caller.login(service, 60, read_only=False) != first
         caller.forget_logins(shop)
-        assert caller.login(service, read_only=True) != first
+        assert caller.login(service, 60, read_only=True) != first
+
+
+def test_a_login_is_not_used_again_by_a_statement_that_may_take_longer_than_it_lasts(
+    world: World, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "LOGIN_SECONDS", 300)
+    with world.client() as client:
+        caller, service = Caller(client), client.get_service(shop)
+        first = caller.login(service, 60, read_only=True)
+        assert caller.login(service, 400, read_only=True) != first
+
+
+def test_a_new_login_outlasts_the_longest_statement() -> None:
+    assert callers.LOGIN_SECONDS > MOST_SECONDS + GRACE_SECONDS
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ class _Owner:
     def __init__(self, source: Source, database: str) -> None:
         self._source, self._database = source, database
 
-    def login(self, service: Service, *, read_only: bool) -> str:
+    def login(self, service: Service, seconds: float, *, read_only: bool) -> str:
+        assert seconds > 0
         assert isinstance(read_only, bool)
         tls, endpoint = self._source.installation.has_tls, service.endpoint
         return connection_uri(

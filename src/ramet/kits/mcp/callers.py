@@ -16,7 +16,6 @@ from ramet.model.rights import Role
 
 Callers = Callable[[Mapping[str, str] | None], "Caller"]
 LOGIN_SECONDS = 900
-_RENEWED_BEFORE = timedelta(seconds=120)
 _MOST_CALLERS = 100
 MOST_CALLS = 10  # of a key at once: the calls of all keys share 40 threads
 
@@ -57,12 +56,15 @@ class Caller:
             with self._lock:
                 self._calls -= 1
 
-    def login(self, service: Service, *, read_only: bool) -> str:
-        """Return the connection string of a login of the key in a service; one that lasts is used again."""
+    def login(self, service: Service, seconds: float, *, read_only: bool) -> str:
+        """Return the connection string of a login of the key in a service; one that lasts for `seconds` is used again.
+
+        When a login ends, so do its sessions. A new one lasts for LOGIN_SECONDS.
+        """
         key, now = (service.service_id, read_only), datetime.now(UTC)
         with self._lock:
             uri, until = self._logins.get(key, ("", now))
-            if until - _RENEWED_BEFORE > now:
+            if until - timedelta(seconds=seconds) > now:
                 return uri
         made = log_in(self.client, service, LOGIN_SECONDS, read_only=read_only)
         uri = connection_string(service.endpoint, made.password, made.role)

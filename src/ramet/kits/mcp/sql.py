@@ -28,7 +28,7 @@ from ramet.workbench.statements import (
 MOST_ROWS = 1000
 MOST_SECONDS = 600
 _MOST_BYTES = 16 * 1024**2
-_GRACE_SECONDS = 30
+GRACE_SECONDS = 30
 _TEXTS = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "numeric", "bytea")
 _TO_WRITE = "Queries are read-only by default. Fork the service, and use execute in the fork."
 _FOR_LONGER = "Give a larger timeout_seconds, or ask for less."
@@ -42,7 +42,7 @@ def open_session(caller: Caller, service: Service, seconds: float, *, read_only:
     when it has read too much, is not over half a minute after `seconds`, or was lost while it could write.
     """
     endpoint = service.endpoint
-    relay = Relay(endpoint.host, endpoint.port, _MOST_BYTES, seconds + _GRACE_SECONDS)
+    relay = Relay(endpoint.host, endpoint.port, _MOST_BYTES, seconds + GRACE_SECONDS)
     try:
         with relay, closing(_begun(caller, service, relay, seconds, read_only=read_only)) as session:
             yield session
@@ -91,12 +91,13 @@ def _rows_of(session: psycopg.Connection, statement: str, most_rows: int) -> tup
 
 
 def _connect(caller: Caller, service: Service, relay: Relay, seconds: float, *, read_only: bool) -> psycopg.Connection:
-    uri = caller.login(service, read_only=read_only)
+    lasting = seconds + GRACE_SECONDS
+    uri = caller.login(service, lasting, read_only=read_only)
     try:
         session = _open(uri, relay, seconds, read_only=read_only)
     except psycopg.OperationalError:
         caller.forget_logins(service.service_id)
-        session = _open(caller.login(service, read_only=read_only), relay, seconds, read_only=read_only)
+        session = _open(caller.login(service, lasting, read_only=read_only), relay, seconds, read_only=read_only)
     for name in _TEXTS:
         session.adapters.register_loader(name, TextLoader)
     read_any_text(session, _TEXTS)
