@@ -1,5 +1,6 @@
 """Sessions of the command line are in the service, whatever the environment says."""
 
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,15 +9,19 @@ from typing import cast
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.api.schemas.services import Service
 from ramet.api.schemas.shared import Endpoint
 from ramet.cli.commands.roles import NewRole, make_role
 from ramet.cli.connection import connection_string
-from ramet.client import Client
+from ramet.client import Client, ForkStrategy
 from ramet.endpoints import DATABASE
+from ramet.kits import changes
 from ramet.kits.changes import _comment, _schema_of
 from ramet.model.passwords import new_password
 from ramet.model.status import Status
+from tests.cli.terminal import Terminal
+from tests.cli.world import World
 from tests.sources import MAJORS, OWNER, PASSWORD, Source, open_source
 
 
@@ -52,6 +57,38 @@ def test_a_comment_says_in_utc_until_when_there_is_a_fork(monkeypatch: pytest.Mo
         monkeypatch.undo()
         time.tzset()
     assert ", until 2026-07-01 12:30 UTC.\n" in comment
+
+
+def made_forks(world: World) -> list[str]:
+    with world.client() as client:
+        return [one.name for one in client.list_services() if one.forked_from is not None]
+
+
+@pytest.fixture
+def fork(world: World) -> Iterator[str]:
+    with world.client() as client:
+        parent = client.wait_ready(client.create_service("web").service_id)
+        made = client.wait_ready(client.fork_service(parent.service_id, ForkStrategy.NOW, name="web-42").service_id)
+        yield made.name
+        client.delete_service(made.service_id)
+        client.wait_deleted(made.service_id)
+
+
+def test_a_comparison_that_is_asked_to_end_deletes_its_fork(
+    terminal: Terminal, world: World, fork: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_to_end(_: Client, service: Service) -> list[str]:
+        if service.name != fork:
+            signal.raise_signal(signal.SIGTERM)
+        return []
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # else the test would end without the fix
+    monkeypatch.setattr(changes, "_schema_of", asked_to_end)
+    try:
+        assert terminal.ramet("db", "changes", fork).code == 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    eventually(lambda: made_forks(world) == [fork])
 
 
 def test_a_role_is_created_where_the_service_is(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

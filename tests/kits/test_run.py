@@ -17,7 +17,7 @@ from ramet.api.schemas.services import Service
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.client.errors import UNKNOWN_ANSWER
 from ramet.errors import Error, Unavailable
-from ramet.kits.run import _interruptible, _run
+from ramet.kits.run import _run, interruptible
 from ramet.kits.throwaway import _renew, throwaway_fork
 from ramet.model.rights import Role
 from tests.cli.terminal import Terminal
@@ -98,7 +98,7 @@ def test_a_signal_that_is_ignored_is_ignored_by_the_command_too() -> None:
     told = "raise SystemExit(signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN)"
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with _interruptible():
+        with interruptible():
             signal.raise_signal(signal.SIGHUP)
             assert _run(python("import os, signal", "os.kill(os.getppid(), signal.SIGHUP)", told), os.environ) == 0
     finally:
@@ -116,7 +116,7 @@ def test_a_request_to_end_while_the_command_is_started_reaches_it(monkeypatch: p
 
     monkeypatch.setattr("ramet.kits.run.subprocess.Popen", asked_to_end)
     try:
-        with _interruptible():
+        with interruptible():
             assert _run(python("import signal", "signal.pause()"), os.environ) == 128 + signal.SIGTERM
     finally:
         started[0].kill()

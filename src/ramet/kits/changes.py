@@ -16,6 +16,7 @@ from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import shown_endpoint
 from ramet.client import Client
 from ramet.errors import Failed, Invalid
+from ramet.kits.run import interruptible
 from ramet.kits.throwaway import throwaway_fork
 from ramet.model.login import LEAST_SECONDS
 from ramet.workbench.schema import lines_of, read_schema
@@ -49,7 +50,7 @@ def show_changes(client: Client, service: Service, markdown: bool) -> None:
         raise Invalid("NOT_A_FORK", f"{service.name} is not a fork, so that it has no parent", "Name a fork.")
     parent = _Parent(service.forked_from.service_id, service.metadata.parent_name or service.name)
     after = _schema_of(client, service)
-    with throwaway_fork(client, parent) as fresh:
+    with interruptible(), throwaway_fork(client, parent) as fresh:
         before = _schema_of(client, fresh.service)
     changed = list(difflib.unified_diff(before, after, parent.name, service.name, lineterm="", n=_CONTEXT_LINES))
     if markdown or changed:

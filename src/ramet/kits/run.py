@@ -65,7 +65,7 @@ def run(
     labels, seconds = {"run-by": socket.gethostname()[:63]}, round(outlives)
     chosen = {**point.fields(), "max_age_seconds": whole(max_age)}
     with (
-        _interruptible(),
+        interruptible(),
         _named_as_here(),
         throwaway_fork(client, service, point.strategy, labels=labels, outlives_seconds=seconds, **chosen) as fork,
     ):
@@ -84,7 +84,7 @@ def _named_as_here() -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Make a request to end this process an exception, so that the fork is deleted before it ends."""
 
     def end(number: int, _: FrameType | None) -> None:
