@@ -74,6 +74,23 @@ def fork(world: World) -> Iterator[str]:
         client.wait_deleted(made.service_id)
 
 
+def test_a_comment_says_that_a_limit_allows_no_fork_to_compare_with(
+    terminal: Terminal, world: World, fork: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_schema_of", lambda *_: ["schema public"])
+    world.runtime.projects.change_limits(world.project.id, {"max_forks": len(made_forks(world))})
+    try:
+        plain = terminal.ramet("db", "changes", fork)
+        assert (plain.code, "would have" in plain.err) == (3, True)
+        comment = terminal.ramet("db", "changes", fork, "--markdown")
+    finally:
+        world.runtime.projects.change_limits(world.project.id, {"max_forks": None})
+    assert comment.code == 0
+    assert "**`web-42`** is a fork of `web`" in comment.out
+    assert "Its schema was not compared with that of `web`" in comment.out
+    assert "would have" in comment.err
+
+
 def test_a_comparison_that_is_asked_to_end_deletes_its_fork(
     terminal: Terminal, world: World, fork: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
