@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ramet.api.schemas.services import Service
+from ramet.cli.ui.confirmation import Confirmation
 from ramet.client import Client
 from ramet.errors import Failed
 from ramet.model.procedures import ProcedureName
@@ -79,6 +80,27 @@ def test_several_services_are_deleted_at_once(terminal: Terminal) -> None:
     assert terminal.ramet("service", "delete", "first", "second", "--yes").code == 0
     assert not {"first", "second"} & set(names(terminal))
     assert terminal.ramet("service", "delete", "--yes").code == 3
+
+
+def test_a_service_that_expires_while_its_deletion_is_confirmed_does_not_keep_the_others(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        terminal.made("service", "create", name, "--label", "batch=8")
+    ask = Confirmation.ask
+
+    def expire_it(confirmation: Confirmation, asked: Service, *words: str) -> None:
+        ask(confirmation, asked, *words)
+        if asked.name == "two":
+            with world.client() as client:
+                client.delete_service(asked.service_id)
+                client.wait_deleted(asked.service_id)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(Confirmation, "ask", expire_it)
+        said = terminal.ramet("service", "delete", "--label", "batch=8", "--yes")
+    assert (said.code, "was already deleted" in said.err) == (0, True), said.err
+    assert names(terminal, "--label", "batch=8") == []
 
 
 def test_a_taken_name_is_refused_unless_wanted_or_returned(terminal: Terminal) -> None:

@@ -21,7 +21,8 @@ from ramet.cli.ui.output import say
 from ramet.cli.ui.service_views import print_deleted, print_service, print_services
 from ramet.cli.ui.waiting import Waiting, outcome_options, waiting_options
 from ramet.cli.user_files.passwords import forget_password
-from ramet.client import Client
+from ramet.client import ApiError, Client
+from ramet.client.errors import is_absence
 from ramet.errors import WrongState
 from ramet.model.status import Status
 
@@ -189,12 +190,23 @@ def delete_services(
     for service in chosen:
         remark = "" if service.metadata.archived_until is None else _STAYS
         confirmation.ask(service, "Permanently delete", "Nothing was deleted.", remark)
-    for service in chosen:
-        client.delete_service(service.service_id)
-        forget_password(service.endpoint)
-    for service in chosen:
+    begun = [service for service in chosen if _delete(client, service)]
+    for service in begun:
         name = service.name
         waiting.follow(client.wait_deleted, service.service_id, f"Deleting {name}", f"{name} is deleted")
+
+
+def _delete(client: Client, service: Service) -> bool:
+    """Begin the deletion of a service; False: it no longer exists, because its life span has ended, for example."""
+    try:
+        client.delete_service(service.service_id)
+    except ApiError as error:
+        if not is_absence(error):
+            raise
+        say(f"{service.name} ({service.service_id}) was already deleted.")
+        return False
+    forget_password(service.endpoint)
+    return True
 
 
 def _check_unprotected(service: Service) -> None:
