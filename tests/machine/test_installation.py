@@ -89,6 +89,26 @@ def test_version_and_tls_are_read_from_the_programs(
     assert (found and (found.major, found.minor, found.has_tls)) == expected
 
 
+def test_programs_that_do_not_say_where_their_files_are_are_no_installation(tmp_path: Path) -> None:
+    _script(tmp_path, "postgres", "postgres (PostgreSQL) 18.6")
+    for name in ("initdb", "pg_config", "pg_controldata"):
+        _script(tmp_path, name)
+    assert probe(tmp_path) is None
+
+
+def test_installations_are_found_from_a_directory_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"PATH": os.environ["PATH"]}
+    known = find_installations(environ)
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    found = find_installations(environ)
+    assert found == known
+    assert [one.wal_compressions for one in found.found] == [one.wal_compressions for one in known.found]
+
+
 def test_a_build_is_asked_which_compressions_of_wal_it_has(tmp_path: Path) -> None:
     server = tmp_path / "postgres"
     server.write_text('#!/bin/sh\ncase "$*" in *wal_compression=zstd*) exit 1;; esac\necho 5432\n')

@@ -49,7 +49,7 @@ class Installation:
     def _takes(self, setting: str) -> bool:
         # Without a data directory, PostgreSQL reads its settings and prints one of them.
         nowhere = ("-c", "config_file=/dev/null", "-D", "/")
-        return complete([self.program("postgres"), "-C", "port", "-c", setting, *nowhere]).returncode == 0
+        return complete([self.program("postgres"), "-C", "port", "-c", setting, *nowhere], cwd="/").returncode == 0
 
     def has_extension(self, name: str) -> bool:
         """Tell whether CREATE EXTENSION would find it."""
@@ -142,7 +142,7 @@ def find_installations(environ: Mapping[str, str] = os.environ) -> Installations
 
     Raises Failed when none is found, or RAMET_PG_BIN names none.
     """
-    named = [Path(part) for part in environ.get("RAMET_PG_BIN", "").split(os.pathsep) if part]
+    named = [Path(part).absolute() for part in environ.get("RAMET_PG_BIN", "").split(os.pathsep) if part]
     chosen = [_named(directory) for directory in named]
     usual = sorted(_probe_all(_usual_places(environ)), key=lambda one: (one.major, one.minor), reverse=True)
     found = {one.bin: one for one in (*chosen, *usual, *_probe_all(_wheel_places()))}.values()
@@ -192,8 +192,11 @@ def probe(directory: Path) -> Installation | None:
     version = _VERSION.match(_output(directory / "postgres", "--version"))
     if version is None or int(version[1]) not in SUPPORTED_MAJORS:
         return None
-    share, lib = _output(directory / "pg_config", "--sharedir", "--pkglibdir").splitlines()[:2]
-    found = Installation(directory, Path(share), Path(lib), int(version[1]), int(version[2]), _has_tls(directory))
+    places = _output(directory / "pg_config", "--sharedir", "--pkglibdir").splitlines()
+    if len(places) < 2:
+        return None
+    share, lib = map(Path, places[:2])
+    found = Installation(directory, share, lib, int(version[1]), int(version[2]), _has_tls(directory))
     return found if found.has_library(_ARCHIVER) else None
 
 
@@ -207,5 +210,5 @@ def _has_tls(directory: Path) -> bool:
 
 
 def _output(program: Path, *arguments: str) -> str:
-    done = complete([str(program), *arguments])
+    done = complete([str(program), *arguments], cwd="/")  # PostgreSQL's programs fail in a directory that was removed
     return done.stdout if done.returncode == 0 else ""
