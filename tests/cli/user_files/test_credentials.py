@@ -40,6 +40,21 @@ def test_a_named_file_overrides_everything(tmp_path: Path) -> None:
     assert find_credentials(tmp_path / "other.json", named) == OTHER
 
 
+def test_a_user_without_a_home_directory_has_the_credentials_of_the_environment(
+    terminal: Terminal, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    for variable in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert terminal.ramet("service", "list").code == 0
+    monkeypatch.delenv("RAMET_SECRET_KEY")
+    said = terminal.ramet("service", "list")
+    assert (said.code, "the environment has secret_key" in said.err) == (4, True), said.err
+
+
 def test_missing_credentials_are_named(tmp_path: Path) -> None:
     with pytest.raises(Unauthorized, match="secret_key"):
         find_credentials(None, {"XDG_CONFIG_HOME": str(tmp_path), "RAMET_BASE_URL": "http://x"})

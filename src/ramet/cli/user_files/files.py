@@ -13,9 +13,16 @@ from ramet.machine.secret_files import replace_secret
 
 
 def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory of the user's own files."""
+    """Return the directory of the user's own files; where the user has no home directory, one that does not exist."""
     base = environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "ramet"
+    return (Path(base) if base.startswith("/") else _home() / ".config") / "ramet"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor an entry in passwd, as a container may have it
+        return Path("/nonexistent")  # the name that Debian gives such users
 
 
 def write_private(path: Path, content: bytes) -> None:
