@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ramet.errors import Invalid
-from ramet.settings import Settings, describe_settings, load_settings
+from ramet.errors import Failed, Invalid
+from ramet.settings import Settings, describe_settings, load_settings, make_data_dir
 
 
 def test_a_variable_overrides_the_default_and_an_option_overrides_both() -> None:
@@ -117,6 +117,32 @@ def test_a_database_url_with_an_unescaped_password_or_without_its_host_is_refuse
 def test_database_urls_of_every_form_are_accepted(rest: str) -> None:
     url = f"postgresql+psycopg://{rest}"
     assert load_settings({"RAMET_DATABASE_URL": url}).database_url == url
+
+
+@pytest.mark.parametrize("directory", [Path("/proc/x"), Path("/etc/passwd/x"), Path("/tmp", "x" * 300)], ids=str)
+def test_a_data_directory_that_cannot_be_made_is_named(directory: Path) -> None:
+    with pytest.raises(Failed, match=f"^The data directory {directory} cannot be made: "):
+        make_data_dir(directory)
+
+
+@pytest.mark.parametrize("value", ["/tmp/" + "x" * 300, "~nobody-has-this-name/x"], ids=["too long", "no such user"])
+def test_a_name_that_no_directory_can_have_is_refused(value: str) -> None:
+    with pytest.raises(Invalid, match="RAMET_DATA_DIR must be a directory"):
+        load_settings({"RAMET_DATA_DIR": value})
+
+
+def test_a_user_without_a_home_directory_names_the_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    with pytest.raises(Invalid, match=r"54321 has no home directory.*--data"):
+        load_settings({})
+    assert load_settings({"RAMET_DATA_DIR": str(tmp_path)}).data_dir == tmp_path
 
 
 def test_every_setting_is_described() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from ramet.errors import Invalid
+from ramet.errors import Failed, Invalid
 
 
 class _Kind(NamedTuple):
@@ -334,7 +334,7 @@ class Described(NamedTuple):
 
 def load_settings(environ: Mapping[str, str] = os.environ, /, **options: object) -> Settings:
     """Return the settings of this process; an option that is None was not given. Raises Invalid."""
-    values: dict[str, Any] = {"data_dir": default_data_dir(environ)}
+    values: dict[str, Any] = {}
     for name, (kind, _) in _annotations().items():
         option, variable = options.pop(name, None), _variable(name)
         if option is not None:
@@ -343,6 +343,8 @@ def load_settings(environ: Mapping[str, str] = os.environ, /, **options: object)
             values[name] = _read(variable, environ[variable], kind)
     if options:
         raise AssertionError(f"BUG: no settings {sorted(options)}")
+    if "data_dir" not in values:
+        values["data_dir"] = default_data_dir(environ)
     return Settings(**values)
 
 
@@ -354,11 +356,15 @@ def describe_settings() -> dict[str, Described]:
 
 
 def default_data_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the default data directory: the system's place for root, the user's otherwise."""
+    """Return the default data directory: the system's place for root, the user's otherwise. Raises Invalid."""
     if os.geteuid() == 0:
         return Path("/var/lib/ramet")
     base = environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/share") / "ramet"
+    try:
+        return (Path(base) if base.startswith("/") else Path.home() / ".local/share") / "ramet"
+    except RuntimeError as error:
+        message = f"The user with the number {os.geteuid()} has no home directory for the data directory"
+        raise Invalid("NO_HOME", message, "Name one with --data or RAMET_DATA_DIR.") from error
 
 
 def _annotations() -> dict[str, tuple[_Kind, str]]:
@@ -372,7 +378,7 @@ def _variable(name: str) -> str:
 def _read(source: str, text: str, kind: _Kind) -> Any:
     try:
         return kind.read(text)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OSError, RuntimeError) as error:  # RuntimeError: ~NAME of a user who does not exist
         shown = "***" if kind is _DATABASE else repr(text[:80])
         raise Invalid("INVALID_SETTING", f"{source} must be {kind.wanted} (got {shown})") from error
 
@@ -392,7 +398,14 @@ def _shown(value: object) -> str:
 
 
 def make_data_dir(directory: Path) -> None:
-    """Make the data directory. As root, the system user of the servers can enter it; no other user can list it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if directory.stat().st_uid == os.geteuid():
-        directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    """Make the data directory. As root, the system user of the servers can enter it; no other user can list it.
+
+    Raises Failed where that cannot be.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if directory.stat().st_uid == os.geteuid():
+            directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    except OSError as error:
+        message = f"The data directory {directory} cannot be made: {error.strerror}"
+        raise Failed("DATA_DIR_NOT_MADE", message, "Name another one with --data or RAMET_DATA_DIR.") from error

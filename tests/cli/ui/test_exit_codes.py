@@ -195,6 +195,15 @@ def test_a_failed_write_to_standard_output_is_not_reported_as_a_bug(
     assert ("BUG" in capsys.readouterr().err) == is_ours
 
 
+@pytest.mark.parametrize("number", [errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ENOSPC], ids=os.strerror)
+def test_a_file_that_the_host_cannot_have_is_named_and_no_bug(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        raise OSError(number, os.strerror(number), "/etc/passwd/x")
+
+    assert run(refuse) == 1
+    assert capsys.readouterr().err == f"Error: /etc/passwd/x: {os.strerror(number)}.\n"
+
+
 def test_a_file_of_another_user_is_named_and_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     def refuse() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/ramet/run.lock")

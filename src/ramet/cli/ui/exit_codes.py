@@ -14,6 +14,7 @@ TIMED_OUT = 2
 INVALID = 3
 _INTERRUPTED = 130
 _CANNOT_WRITE = (errno.EBADF, errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+_CANNOT_HAVE = (*_CANNOT_WRITE, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
 _OPTIONS = (
     ("fork_strategy PITR with target_time", "--to"),
     ("fork_strategy PITR", "--to"),
@@ -154,6 +155,9 @@ def _unexpected(error: Exception) -> int:
         return _unwritten(error)
     if isinstance(error, PermissionError) and error.filename is not None:
         _say(f"Error: {error.filename}: {error.strerror}. Run the command as the user that owns it.", "red")
+        return 1
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _CANNOT_HAVE:
+        _say(f"Error: {error.filename}: {error.strerror}.", "red")
         return 1
     import logging  # few commands need it
 
