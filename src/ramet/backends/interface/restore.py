@@ -46,7 +46,8 @@ class Restore(Protocol):
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         """Collect the statistics of a serving server; return how that ended, None while it is under way.
 
-        Raises Unavailable while the server does not run, and when it has ended before that was over.
+        Raises Unavailable while the server does not run, and when it was stopped before that was over. One that is lost
+        during that keeps only a few tables from being analyzed, or ends it: ANALYZE may be what crashes it.
         """
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:

@@ -1,27 +1,42 @@
-"""Statistics are collected of all that can be read, and a server that ends is no result."""
+"""Statistics are collected of all that can be read, also when the server is lost, and one that is stopped has none."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from harness.waiting import eventually
+from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
+from ramet.backends.local.process.identity import processes_in
 from ramet.backends.local.server.analyze import collect
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import Unavailable
-from tests.backends.local.hosts import boot, new_server
+from tests.backends.local.hosts import boot, new_server, restart
+
+LOST = "the server, or the connection to it, was lost during ANALYZE"
+
+
+@pytest.fixture(name="server")
+def _server(instances: Instances) -> Iterator[Server]:
+    made = new_server(instances)
+    boot(instances, made)
+    yield made
+    instances.remove(made.service_id, 10)
 
 
 @pytest.fixture(name="paths")
-def _paths(instances: Instances) -> Iterator[ServicePaths]:
-    server = new_server(instances)
-    boot(instances, server)
-    yield instances.paths(server.service_id)
-    instances.remove(server.service_id, 10)
+def _paths(instances: Instances, server: Server) -> ServicePaths:
+    return instances.paths(server.service_id)
 
 
 def run(paths: ServicePaths, *statements: str, database: str = "postgres") -> None:
@@ -30,18 +45,119 @@ def run(paths: ServicePaths, *statements: str, database: str = "postgres") -> No
             connection.execute(statement.encode())
 
 
-class Ending(Allowance):
-    """Kills the server before a table is analyzed."""
+class Stopping(Allowance):
+    """Stops the server before a table is analyzed."""
 
     def plain(self, paths: ServicePaths, connection: Connection) -> AbstractContextManager[None]:
         """Allow nothing any more."""
-        assert postgres.kill(paths, 10)
+        assert postgres.stop(paths, 10)
         return super().plain(paths, connection)
 
 
-def test_a_server_that_ends_has_no_result(paths: ServicePaths) -> None:
+@dataclass
+class Killing(Allowance):
+    """Kills what `victim` says before each of the first `most` tables whose indexes have expressions is analyzed."""
+
+    most: int = 1
+    victim: Callable[[ServicePaths, Connection], int] = lambda _, connection: connection.info.backend_pid
+    killed: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def statement(self, paths: ServicePaths, connection: Connection, path: str) -> Iterator[None]:
+        """Kill first."""
+        if len(self.killed) < self.most:
+            self.killed.append(self.victim(paths, connection))
+            os.kill(self.killed[-1], signal.SIGKILL)
+        with super().statement(paths, connection, path):
+            yield
+
+
+def make_tables(paths: ServicePaths, *names: str) -> None:
+    for name in names:
+        run(paths, f"CREATE TABLE public.{name} AS SELECT 'x' AS word", f"CREATE INDEX ON public.{name} (lower(word))")
+
+
+def analyzed(paths: ServicePaths) -> list[Any]:
+    with connections.connect(paths) as connection:
+        found = connection.execute("SELECT tablename FROM pg_stats WHERE schemaname = 'public' AND attname = 'word'")
+        return sorted(name for (name,) in found)
+
+
+def test_a_table_whose_analyze_crashes_the_server_does_so_once(paths: ServicePaths) -> None:
+    make_tables(paths, "first", "second", "third")
+    killing = Killing()
+    assert collect(paths, killing) == f"collected, except for postgres.public.first: {LOST}"
+    assert analyzed(paths) == ["second", "third"]
+    assert len(killing.killed) == 1
+
+
+def test_the_second_table_whose_analyze_crashes_the_server_is_the_last_one(paths: ServicePaths) -> None:
+    run(paths, "CREATE DATABASE zeta")
+    make_tables(paths, "first", "second", "third", "fourth")
+    killing = Killing(most=9)
+    left = "not tried, as the server was lost"
+    assert collect(paths, killing) == (
+        f"collected, except for postgres.public.first: {LOST}; postgres.public.second: {LOST};"
+        f" postgres.public.third and 1 more: {left}; zeta.*: {left}"
+    )
+    assert len(killing.killed) == 2
+
+
+def test_a_server_that_is_killed_and_started_again_loses_one_table(
+    instances: Instances, server: Server, paths: ServicePaths
+) -> None:
+    make_tables(paths, "first", "second")
+
+    def all_at_once(paths: ServicePaths, connection: Connection) -> int:
+        os.kill(postgres.running(paths) or 0, signal.SIGKILL)
+        return connection.info.backend_pid
+
+    killing = Killing(victim=all_at_once)
+    with ThreadPoolExecutor() as pool:
+        collecting = pool.submit(collect, paths, killing)
+        eventually(lambda: bool(killing.killed) and not processes_in(paths.data))
+        restart(instances, server)
+        assert collecting.result() == f"collected, except for postgres.public.first: {LOST}"
+    assert analyzed(paths) == ["second"]
+
+
+def test_a_server_that_cannot_be_reached_for_a_moment_is_waited_for(
+    paths: ServicePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = next(paths.sockets.glob(".s.PGSQL.*[0-9]"))
+    away = socket.with_name("away")
+    connect, refused = connections.connect, []
+
+    @contextmanager
+    def connect_later(*args: Any) -> Iterator[Connection]:
+        try:
+            with connect(*args) as connection:
+                yield connection
+        except Unavailable as error:
+            refused.append(error)
+            away.rename(socket)
+            raise
+
+    monkeypatch.setattr(connections, "connect", connect_later)
+    socket.rename(away)
+    assert collect(paths, Allowance()) == "collected"
+    assert len(refused) == 1
+
+
+def test_a_service_that_is_removed_is_not_waited_for(paths: ServicePaths) -> None:
+    make_tables(paths, "first", "second")
+
+    def remove(paths: ServicePaths, connection: Connection) -> int:
+        paths.data.rename(paths.data.with_name("removed"))
+        return connection.info.backend_pid
+
+    assert "not tried" in collect(paths, Killing(victim=remove))
+    paths.data.with_name("removed").rename(paths.data)
+
+
+def test_a_server_that_is_stopped_has_no_result(paths: ServicePaths) -> None:
     with pytest.raises(Unavailable):
-        collect(paths, Ending())
+        collect(paths, Stopping())
 
 
 def test_a_database_that_cannot_be_entered_hinders_no_other_one(paths: ServicePaths) -> None:

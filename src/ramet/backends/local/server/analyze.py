@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 
+from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
@@ -15,6 +16,8 @@ from ramet.backends.local.sql.tenant_code import Allowance, message_of, search_p
 from ramet.errors import Unavailable
 
 _OVERALL_SECONDS = 3600.0
+_LOST_SECONDS, _PAUSE_SECONDS, _MOST_LOSSES = 600.0, 1.0, 2
+_LOST = "the server, or the connection to it, was lost during ANALYZE"
 _SHOWN_FAILURES, _SHOWN_CHARACTERS = 10, 4000
 
 # With a list of columns ANALYZE skips index expressions.
@@ -41,19 +44,22 @@ class _Table:
 def collect(paths: ServicePaths, allowance: Allowance) -> str:
     """Collect the statistics of all databases; return the result, with the tables that failed and why.
 
-    Raises Unavailable when the server ends.
+    A server that is lost while a table is analyzed is waited for, and the other tables follow: ANALYZE of that table
+    may be what crashes it. After the second loss none follows. Raises Unavailable when the server was stopped, or
+    could not be reached before any table was analyzed.
     """
-    deadline = time.monotonic() + _OVERALL_SECONDS
+    collection = _Collection(paths, allowance)
     try:
+        _await_serving(paths)
         with connections.connect(paths) as connection:
             names = [each.name for each in connections.databases(connection) if each.is_open]
     except psycopg.Error as error:
         return shown(f"not collected: {error}")
     failures: list[str] = []
     for name in names:
-        found = [shown(f"{name}.{failure}") for failure in _database(paths, name, allowance, deadline)]
-        if found:
-            _check_serves(paths)
+        found = [shown(f"{name}.{failure}") for failure in collection.analyze(name)]
+        if found and not collection.losses:
+            _await_serving(paths)
         failures += found
     if not failures:
         return "collected"
@@ -61,43 +67,85 @@ def collect(paths: ServicePaths, allowance: Allowance) -> str:
     return f"collected, except for {'; '.join(failures[:_SHOWN_FAILURES])}"[:_SHOWN_CHARACTERS] + more
 
 
-def _check_serves(paths: ServicePaths) -> None:
-    """Raise Unavailable when the server has ended: a lost session may also be one that was terminated."""
-    with suppress(psycopg.Error), connections.connect(paths):
-        pass
+def _await_serving(paths: ServicePaths) -> None:
+    """Return when the server serves.
+
+    Raises Unavailable where it was stopped, or removed, and so has no lock file, or does not serve in time.
+    """
+    deadline = time.monotonic() + _LOST_SECONDS
+    while True:
+        try:
+            with suppress(psycopg.Error), connections.connect(paths):
+                return
+        except Unavailable:
+            if time.monotonic() > deadline or not files.is_there(paths.pid_file):
+                raise
+        time.sleep(_PAUSE_SECONDS)
 
 
-def _database(paths: ServicePaths, name: str, allowance: Allowance, deadline: float) -> Iterator[str]:
-    """Analyze the tables of one database; yield the failures."""
-    tables: list[_Table] | None = None
-    try:
-        while tables is None or tables:
-            with connections.connect(paths, name) as connection:
-                if tables is None:
-                    tables = [_Table(*row) for row in connection.execute(_TABLES.encode())]
-                while tables and not connection.broken:
-                    if time.monotonic() > deadline:
-                        yield f"{tables[0].name} and {len(tables) - 1} more: no time was left"
-                        return
-                    yield from _failure(paths, connection, tables.pop(0), allowance)
-    except (psycopg.Error, Unavailable) as error:
-        yield f"*: {error}"
+@dataclass
+class _Collection:
+    """The statistics of the databases of a server. `losses` counts how often the server was lost."""
+
+    paths: ServicePaths
+    allowance: Allowance
+    losses: int = 0
+    deadline: float = field(default_factory=lambda: time.monotonic() + _OVERALL_SECONDS)
+
+    def analyze(self, name: str) -> Iterator[str]:
+        """Analyze the tables of one database; yield the failures."""
+        tables: list[_Table] | None = None
+        try:
+            while tables is None or tables:
+                if reason := self._over():
+                    yield f"{_shown_tables(tables)}: {reason}"
+                    return
+                with connections.connect(self.paths, name) as connection:
+                    if tables is None:
+                        tables = [_Table(*row) for row in connection.execute(_TABLES.encode())]
+                    while tables and not connection.broken and not self._over():
+                        yield from self._failure(connection, tables.pop(0))
+        except (psycopg.Error, Unavailable) as error:
+            yield f"*: {error}"
+
+    def _over(self) -> str:
+        """Return why no other table is analyzed; empty as long as one may be."""
+        if self.losses >= _MOST_LOSSES:
+            return "not tried, as the server was lost"
+        return "no time was left" if time.monotonic() > self.deadline else ""
+
+    def _failure(self, connection: Connection, table: _Table) -> Iterator[str]:
+        """Analyze one table; yield why that failed, unless the table was dropped."""
+        try:
+            if table.has_functions:
+                _with_functions(self.paths, connection, table, self.allowance)
+            else:
+                with self.allowance.plain(self.paths, connection):
+                    connection.execute(encoded(f"ANALYZE {table.name}"))
+        except psycopg.errors.UndefinedTable:
+            return
+        except psycopg.Error as error:
+            is_lost = connection.broken and not isinstance(error, psycopg.errors.AdminShutdown)
+            if is_lost:
+                self._await_lost()
+            yield f"{table.name}: {_LOST if is_lost else message_of(error)}"
+        except TimeoutError as error:
+            yield f"{table.name}: {error}"
+
+    def _await_lost(self) -> None:
+        """Count a loss of the server, and return when it serves again, or is given up."""
+        self.losses += 1
+        time.sleep(_PAUSE_SECONDS)  # it accepts sessions until it knows of the crash of one, and ends them then
+        try:
+            _await_serving(self.paths)
+        except Unavailable:
+            self.losses = _MOST_LOSSES
 
 
-def _failure(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> Iterator[str]:
-    """Analyze one table; yield why that failed, unless the table was dropped."""
-    try:
-        if table.has_functions:
-            _with_functions(paths, connection, table, allowance)
-        else:
-            with allowance.plain(paths, connection):
-                connection.execute(encoded(f"ANALYZE {table.name}"))
-    except psycopg.errors.UndefinedTable:
-        return
-    except psycopg.Error as error:
-        yield f"{table.name}: {message_of(error)}"
-    except TimeoutError as error:
-        yield f"{table.name}: {error}"
+def _shown_tables(tables: list[_Table] | None) -> str:
+    if not tables:
+        return "*"
+    return f"{tables[0].name} and {len(tables) - 1} more" if len(tables) > 1 else tables[0].name
 
 
 def _with_functions(paths: ServicePaths, connection: Connection, table: _Table, allowance: Allowance) -> None:
