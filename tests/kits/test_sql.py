@@ -1,5 +1,6 @@
 """What a session of an agent takes into memory of what a statement returns."""
 
+import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
@@ -95,6 +96,16 @@ def test_texts_of_a_database_without_an_encoding_are_texts(source: Source) -> No
             ["J\\xfcrgen", '["J\\\\xfcrgen"]', "1.5", "2026-01-02"],
             ["é", '["é"]', "1.5", "2026-01-02"],
         ]
+
+
+def test_json_of_a_database_without_an_encoding_is_text(source: Source) -> None:
+    source.run("CREATE DATABASE ascii_json ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    source.run("CREATE TABLE seen (value json, binary_value jsonb)", "ascii_json")
+    source.run(r"""INSERT INTO seen VALUES (E'{"a": "J\374rgen"}', E'{"a": "J\374rgen"}')""", "ascii_json")
+    with opened(source, read_only=True, database="ascii_json") as session:
+        found = sql.run_statement(session, "SELECT value, binary_value, array_agg(value) OVER () FROM seen", 10)
+    shown = r'{"a": "J\xfcrgen"}'
+    assert found["rows"] == [[shown, shown, json.dumps([shown])]]
 
 
 def _outlast(relay: Relay, session: psycopg.Connection) -> None:

@@ -29,6 +29,8 @@ _TEXT_TYPES: tuple[int | str, ...] = (
     "varchar",
     "bpchar",
     '"char"',
+    "json",
+    "jsonb",
     0,
 )  # 0: what psycopg has no loader for
 _PASSWORDS = ("PGPASSFILE", "PGPASSWORD")
@@ -84,9 +86,9 @@ def connect(uri: str, **options: Any) -> "psycopg.Connection":
 
 
 def read_any_text(session: "psycopg.Connection", others: Iterable[str] = ()) -> None:
-    r"""Read texts of a database without an encoding (SQL_ASCII), and `others`, with \xff for what is no UTF-8.
+    r"""Read as text, with \xff for what is no UTF-8, texts of a database without an encoding (SQL_ASCII), and `others`.
 
-    PostgreSQL does not send such bytes to who wants UTF-8.
+    PostgreSQL does not send such bytes to who wants UTF-8. JSON is text, too: psycopg would decode it.
     """
     from psycopg.adapt import Loader  # few commands need it
 
