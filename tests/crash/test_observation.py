@@ -16,6 +16,7 @@ from harness.waiting import eventually
 from prove.journal import rows_of
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process.identity import find_server
+from ramet.backends.local.sql import connections
 from ramet.backends.local.volumes.mounts import mounted_at
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
@@ -153,6 +154,30 @@ def test_an_optimization_goes_on_after_the_host_was_stopped(shop: Shop) -> None:
     assert rows_of(shop.port, shop.password) == [1]
     asked = shop.instance.rows("SELECT status, state FROM operation WHERE procedure = 'optimize'")
     assert [(status, json.loads(state)["statistics"]) for status, state in asked] == [("SUCCEEDED", "collected")]
+
+
+_CRASHING = r"""
+CREATE FUNCTION public.crash() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+    $$ BEGIN COPY (SELECT 1) TO PROGRAM 'echo 1 >> crashes; kill -9 $PPID'; END $$;
+CREATE FUNCTION public.crashing(n bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM public.crash() FROM pg_catalog.pg_stat_activity
+    WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND pg_catalog.starts_with(query, 'ANALYZE');
+    RETURN n;
+END $$;
+CREATE INDEX ON public.ledger (public.crashing(n))
+"""
+
+
+def test_an_optimization_ends_where_a_table_crashes_the_server(shop: Shop) -> None:
+    with connections.connect(shop.paths, "tsdb") as platform:
+        platform.execute(_CRASHING)
+    shop.instance.ask("POST", f"/services/{shop.id}/optimize")
+    shop.await_status("READY")
+    assert rows_of(shop.port, shop.password) == [1]
+    asked = shop.instance.rows("SELECT status, state FROM operation WHERE procedure = 'optimize'")
+    assert [status for status, _ in asked] == ["SUCCEEDED"]
+    assert "except for tsdb.public.ledger: the server" in json.loads(asked[0][1])["statistics"]
+    assert (shop.paths.data / "crashes").read_text().split() == ["1"]
 
 
 def _unmounted(instance: Instance) -> bool:
