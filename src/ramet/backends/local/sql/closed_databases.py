@@ -50,6 +50,9 @@ def _opened(paths: ServicePaths, oid: int) -> Iterator[None]:
     The transaction that closes it begins at once, so that only its commit is left, which waits for nobody. Who alters
     the database at that moment waits for it, and is refused. Who has altered it before that, and stays in the
     transaction, is waited for, for half a minute, and LockNotAvailable raised.
+
+    Nothing closes a database that is left open: by a kill of this process or of the server before that commit, or by a
+    transaction that lasts longer.
     """
     with connections.connect(paths, lock_timeout="1s") as outside:
         outside.execute(_AWAIT, (oid,))
