@@ -31,6 +31,13 @@ def write_segment(directory: Path, segment: Segment, *, pages: int = 4, identifi
     return path
 
 
+def bytes_on_disk(path: Path) -> int:
+    """Return what the blocks of a file take."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return path.stat().st_blocks * 512
+
+
 def overwrite(path: Path, offset: int, content: bytes) -> None:
     """Put bytes into a file."""
     with path.open("r+b") as file:

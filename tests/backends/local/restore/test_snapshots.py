@@ -13,9 +13,13 @@ from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.restore.base_backup import copy_running
 from ramet.backends.local.sql import connections
+from ramet.backends.local.wal.locate import WAL_DIRECTORY
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, segments_in
 from ramet.errors import Failed
 from ramet.ids import new_id
 from tests.backends.local.forks import append, create, destroy_all, fork, now, paths_of, rows_of, run, snapshot, writing
+from tests.backends.local.rewinds import prepared, rewind
+from tests.backends.local.segments import bytes_on_disk
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,21 @@ def test_a_snapshot_under_load_holds_all_that_was_acknowledged_and_no_hole(
         newest = connection.execute(query, (rows[-1],)).fetchone()
     assert newest is not None
     assert newest[0] <= facts.taken_at
+
+
+@pytest.mark.root
+def test_the_wal_of_a_snapshot_takes_the_blocks_of_its_records(each_backend: LocalBackend) -> None:
+    backend = each_backend
+    parent = create(backend)
+    append(backend, parent, 1)
+    checkpoint = prepared(backend, parent)
+    first = rewind(backend, parent, checkpoint)
+    for snapshot_id in (checkpoint, first):
+        wal = snapshots.data_of(paths_of(backend, parent), snapshot_id) / WAL_DIRECTORY
+        sizes = [bytes_on_disk(wal / segment.name) for segment in segments_in(wal)]
+        assert sizes
+        assert max(sizes) < SEGMENT_BYTES // 8
+        assert rows_of(backend, fork(backend, parent, snapshot_id).server) == [1]
 
 
 def test_a_snapshot_of_a_paused_service_starts_without_recovery(backend: LocalBackend, parent: Server) -> None:

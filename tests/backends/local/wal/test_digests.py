@@ -15,12 +15,19 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.wal import digests
-from ramet.backends.local.wal.segment import UNREADABLE, Segment
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, UNREADABLE, Segment
 from ramet.errors import Failed
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import rfc3339
 from tests.backends.local.forks import append, fork, paths_of, rows_of, snapshot
-from tests.backends.local.segments import DISK_FAULTS, make_unreadable, overwrite, refuse_removal, write_segment
+from tests.backends.local.segments import (
+    DISK_FAULTS,
+    bytes_on_disk,
+    make_unreadable,
+    overwrite,
+    refuse_removal,
+    write_segment,
+)
 
 LONG = 60.0
 # Behind the header of a page in the middle: no check of headers sees it.
@@ -40,6 +47,15 @@ def test_the_checksum_of_each_segment_is_recorded_once(paths: ServicePaths) -> N
     assert digests.record(paths, LONG) == 3
     assert digests.record(paths, LONG) == 0
     assert sorted(digests.digests(paths)) == [Segment(1, number).name for number in (3, 4, 5)]
+
+
+def test_the_blank_end_of_a_recorded_segment_takes_no_blocks_and_is_not_damage(paths: ServicePaths) -> None:
+    path = paths.archive / Segment(1, 3).name
+    path.write_bytes(path.read_bytes())  # its blank end is written, as by PostgreSQL
+    digests.record(paths, LONG)
+    assert bytes_on_disk(path) < SEGMENT_BYTES // 8
+    assert digests.verify(paths, "", LONG) is None
+    assert digests.faults(paths) == {}
 
 
 def test_the_checksums_of_removed_segments_are_dropped(backend: LocalBackend) -> None:

@@ -15,8 +15,11 @@ from ramet.backends.local.volumes.atomic import remove_all
 from ramet.backends.local.volumes.driver import NOTHING, Driver, Exclusions
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
+from ramet.backends.local.wal import blank_tail
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, live_and_archived, place_history
+from ramet.backends.local.wal.segment import segments_in
 from ramet.errors import Failed, Unavailable
+from ramet.model.snapshot import lsn_number
 
 _log = logging.getLogger(__name__)
 _DATA = "data"
@@ -45,12 +48,22 @@ def make(driver: Driver, paths: ServicePaths, snapshot_id: str, copy: Callable[[
         unfinished = files.make_directory(paths.snapshots, _unfinished(snapshot_id))
         is_packed = not driver.shares_blocks
         base = copy(PackingDriver(_newest_packed(paths)) if is_packed else driver, unfinished / _DATA)
+        _free_blank_tails(paths, base, unfinished / _DATA / WAL_DIRECTORY)
         files.write(unfinished / _NOTE, msgspec.json.encode(replace(base, is_packed=is_packed)))
         # A file is written back before its blocks are shared, and nothing writes into the relations of a snapshot.
         flush_tree(unfinished, None if is_packed else unfinished / _DATA / "base")
         unfinished.rename(final)
         files.flush(paths.snapshots)
     return base_of(paths, snapshot_id)
+
+
+def _free_blank_tails(paths: ServicePaths, base: Base, wal: Path) -> None:
+    """Free the ends of segments without records, whose blocks a snapshot would keep for as long as it exists."""
+    for segment in segments_in(wal):
+        if base.clean and segment == base.segments[-1]:
+            blank_tail.free_behind(wal / segment.name, lsn_number(base.facts.end_lsn) - segment.start)
+        else:
+            blank_tail.free(wal / segment.name, (place / segment.name for place in reversed(live_and_archived(paths))))
 
 
 def _newest_packed(paths: ServicePaths) -> Path | None:

@@ -12,6 +12,7 @@ _RENAME_NOREPLACE = 1
 _WRITE_AND_WAIT = 0b111  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER
 _STATFS_BYTES = 256  # more than struct statfs has on any architecture; it begins with the type
 _XFS_MAGIC = 0x58465342
+_PUNCH_HOLE = 0b11  # FALLOC_FL_KEEP_SIZE and _PUNCH_HOLE
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -30,6 +31,13 @@ def write_back(descriptor: int, offset: int = 0, size: int = 0) -> None:
     """
     place, count = ctypes.c_int64(offset), ctypes.c_int64(size)
     if _libc.sync_file_range(descriptor, place, count, ctypes.c_uint(_WRITE_AND_WAIT)) != 0:
+        _raise_errno(Path(f"/proc/self/fd/{descriptor}"))
+
+
+def punch_hole(descriptor: int, offset: int, size: int) -> None:
+    """Free the blocks of a range of an open file, which then reads as zeros. Raises OSError where it cannot."""
+    place, count = ctypes.c_int64(offset), ctypes.c_int64(size)
+    if _libc.fallocate(descriptor, ctypes.c_int(_PUNCH_HOLE), place, count) != 0:
         _raise_errno(Path(f"/proc/self/fd/{descriptor}"))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.wal import blank_tail
 from ramet.backends.local.wal.segment import Segment, segment_at, segment_named, segments_in, unreadable
 from ramet.errors import Failed
 
@@ -45,6 +46,7 @@ def recorded_files(paths: ServicePaths) -> dict[Path, str]:
 def record(paths: ServicePaths, seconds: float) -> int:
     """Record the checksums of new segments, for about `seconds`; return the number of new ones. May run twice.
 
+    The blocks of its blank end are freed then, as its pages are cached.
     A segment that the disk cannot read has none, and does not keep those behind it from having theirs; verification
     reports it.
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
@@ -67,6 +69,7 @@ def _new_digests(archive: Path, known: Set[str], deadline: float) -> dict[str, s
         if name not in known and time.monotonic() < deadline:
             try:
                 added[name] = digest_of(archive / name)
+                blank_tail.free(archive / name)
             except FileNotFoundError:
                 pass  # it has just been removed
             except OSError as error:
