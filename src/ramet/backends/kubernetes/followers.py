@@ -48,7 +48,7 @@ _AT_LEAST = (
     "max_replication_slots",  # before 18 that is the limit of origins, too
 )
 _OPERATOR = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
-_SETTINGS = "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)"
+_SETTINGS = "SELECT name, setting::int FROM pg_show_all_settings() WHERE name = ANY(%s)"
 _STATE = "SELECT pg_is_in_recovery(), current_setting('max_logical_replication_workers') <> '0'"
 _HAS_NO_WORKERS = "SELECT current_setting('max_logical_replication_workers') = '0'"
 _REPLAYED = "SELECT pg_last_wal_replay_lsn()"

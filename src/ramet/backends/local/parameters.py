@@ -19,12 +19,13 @@ _AT_A_START = "postmaster"
 # A setting that a later file sets, too, is not applied either, but has no error.
 _UNAPPLIED = """
 SELECT f.name, f.error, coalesce(s.context, '')
-FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name WHERE NOT f.applied AND f.error IS NOT NULL
+FROM pg_file_settings f LEFT JOIN pg_show_all_settings() s ON s.name = f.name
+WHERE NOT f.applied AND f.error IS NOT NULL
 """
 # The platform's sessions have values of their own for what sessions may set: the file says what others get.
 _IN_FILE = "SELECT name, setting FROM pg_file_settings WHERE name IS NOT NULL ORDER BY seqno"
 _KNOWN = """
-SELECT name, context, setting, boot_val, coalesce(unit, ''), short_desc FROM pg_settings
+SELECT name, context, setting, boot_val, coalesce(unit, ''), short_desc FROM pg_show_all_settings()
 """
 
 

@@ -34,7 +34,7 @@ _MARK_SECONDS = 3
 _DIRECTORY = "pg_replslot"
 _MIB = 1024**2
 # A setting without a unit is in megabytes; -1 means no limit. The restart_lsn of a lost slot is null.
-_LIMIT = "SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"
+_LIMIT = "SELECT setting::bigint FROM pg_show_all_settings() WHERE name = 'max_slot_wal_keep_size'"
 _SLOTS = """
 SELECT slot_name, plugin, database, active, wal_status,
        greatest(0, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

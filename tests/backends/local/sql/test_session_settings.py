@@ -1,14 +1,20 @@
 """The platform's sessions are deaf to every setting that a tenant may give a database."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import ramet
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.sql import connections, session_settings
+from ramet.backends.local.sql import closing_settings, connections, logins, session_settings
+from ramet.errors import Unavailable
+from ramet.model.passwords import new_password, scram_verifier
 from tests.backends.local.hosts import boot, new_server
 from tests.servers import installations
 
@@ -104,3 +110,39 @@ def test_a_server_that_does_not_know_the_newest_settings_lets_the_platform_in(
     as_owner(instances, server, "ALTER DATABASE tsdb SET idle_session_timeout = '1ms'")
     with connections.connect(instances.paths(server.service_id), "tsdb") as platform:
         assert not of_tenants(platform)
+
+
+def test_a_read_only_login_that_locks_the_view_of_all_settings_keeps_nothing_from_the_platform(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, until = instances.paths(server.service_id), datetime.now(UTC) + timedelta(hours=1)
+    logins.create(paths, "ramet_login_viewer", scram_verifier(new_password()), until, read_only=True)
+    for database in ("postgres", "tsdb"):
+        with connections.connect(paths, database) as session:
+            session.execute("SET ROLE ramet_login_viewer")
+            session.execute("BEGIN READ ONLY")
+            session.execute("LOCK TABLE pg_catalog.pg_settings IN ACCESS EXCLUSIVE MODE")
+            session.execute(f"PREPARE TRANSACTION 'settings of {database}'".encode())
+    monkeypatch.setattr(connections, "_known", session_settings.Known())
+    as_owner(instances, server, "ALTER DATABASE tsdb SET idle_session_timeout = '1ms'")
+    with connections.connect_inside(paths) as platform:
+        assert closing_settings.reset_closing_settings(platform) == ["idle_session_timeout=1ms"]
+    logins.drop(paths, ["ramet_login_viewer"])
+    with connections.connect(paths) as platform:
+        assert platform.execute("SELECT FROM pg_prepared_xacts").fetchall() == []
+
+
+def test_no_query_reads_settings_from_the_view_that_everybody_may_lock() -> None:
+    view, sources = re.compile(r"(FROM|JOIN) (pg_catalog\.)?pg_settings"), Path(ramet.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if view.search(path.read_text())] == []
+
+
+def test_a_lock_that_hides_the_settings_of_a_server_leaves_it_unavailable(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = instances.paths(server.service_id)
+    with connections.connect(paths) as other, other.transaction():
+        other.execute("LOCK TABLE pg_catalog.pg_proc IN ACCESS EXCLUSIVE MODE")
+        monkeypatch.setattr(connections, "_known", session_settings.Known())
+        with pytest.raises(Unavailable, match="locks the database postgres"), connections.connect(paths):
+            pass

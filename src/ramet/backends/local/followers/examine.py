@@ -31,7 +31,7 @@ _SETTINGS = (
 )  # fmt: skip
 _SETTING_VALUES = """
 SELECT name, CASE WHEN unit = 'MB' OR unit IS NULL OR name = 'wal_segment_size' THEN setting ELSE setting || unit END
-FROM pg_settings WHERE name = ANY(%s)
+FROM pg_show_all_settings() WHERE name = ANY(%s)
 """
 # Of the database by which the platform enters a copy it counts whether that is possible.
 _DATABASES = """
@@ -52,7 +52,7 @@ _ORIGINS = "SELECT count(*) FROM pg_replication_origin"
 # A server that has loaded TimescaleDB has its settings in each database, also in those without the extension.
 _EXTENSIONS = """
 SELECT extname::text FROM pg_extension WHERE extname <> 'plpgsql'
-UNION SELECT 'timescaledb' FROM pg_settings WHERE name = 'timescaledb.max_background_workers' ORDER BY 1
+UNION SELECT 'timescaledb' FROM pg_show_all_settings() WHERE name = 'timescaledb.max_background_workers' ORDER BY 1
 """
 # No superuser of a source may log in here, and the admin has to.
 _RESERVED = """

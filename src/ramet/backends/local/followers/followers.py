@@ -295,7 +295,7 @@ class LocalFollowers:
         wanted = read_standby_settings(self.instances.installation_of(server), paths.data)
         with connections.connect(paths) as connection:
             rows = connection.execute(
-                "SELECT name, setting::int FROM pg_settings WHERE name = ANY(%s)", (list(wanted),)
+                "SELECT name, setting::int FROM pg_show_all_settings() WHERE name = ANY(%s)", (list(wanted),)
             ).fetchall()
         return any(setting < wanted[name] for name, setting in rows)
 

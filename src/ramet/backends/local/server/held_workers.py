@@ -11,7 +11,7 @@ from ramet.backends.local.server.standby import source_directory
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 
-_ARE_OFF = "SELECT source = 'command line' FROM pg_settings WHERE name = 'max_logical_replication_workers'"
+_ARE_OFF = "SELECT source = 'command line' FROM pg_show_all_settings() WHERE name = 'max_logical_replication_workers'"
 
 
 def hold(paths: ServicePaths) -> None:

@@ -19,6 +19,7 @@ SELECT FROM pg_database d, pg_roles r
 WHERE d.datname = %s AND r.rolname = %s AND NOT has_database_privilege(r.oid, d.oid, 'CONNECT')
 """
 _KEPT = "ARRAY(SELECT s FROM unnest(setconfig) WITH ORDINALITY AS u(s, n) WHERE n = ANY(%s) ORDER BY n)"
+_SETTING = "SELECT setting::bigint FROM pg_show_all_settings() WHERE name = %s"
 _SAME = "setdatabase = %s AND setrole = %s"
 
 
@@ -58,6 +59,6 @@ def _milliseconds(connection: Connection, value: str) -> int:
     """Return the milliseconds of a timeout with any unit, converted by PostgreSQL: not by a setting that ends us."""
     with connection.transaction():
         connection.execute("SELECT set_config(%s, %s, true)", (_IDLE, value))
-        row = connection.execute("SELECT setting::bigint FROM pg_settings WHERE name = %s", (_IDLE,)).fetchone()
+        row = connection.execute(_SETTING, (_IDLE,)).fetchone()
         connection.execute("SELECT set_config(%s, '0', true)", (_IDLE,))
     return 0 if row is None else int(row[0])

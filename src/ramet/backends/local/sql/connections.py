@@ -147,7 +147,10 @@ def _converted(
 def _ask_settings(paths: ServicePaths, timeout_seconds: int) -> Mapping[str, str]:
     """Query the settings that users may change, in a database in which no tenant can have set any."""
     with _connected(paths, _PLATFORM_DATABASE, timeout_seconds, {}, {}) as connection:
-        found = session_settings.compiled_in(connection)
+        try:
+            found = session_settings.compiled_in(connection)
+        except psycopg.errors.LockNotAvailable as error:
+            raise is_locked(_PLATFORM_DATABASE) from error
     _known.remember(_major(paths), paths.service_id, found)
     return found
 

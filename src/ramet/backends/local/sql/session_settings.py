@@ -38,10 +38,12 @@ _OURS = {
     "timescaledb.disable_load": "on",
 }
 _EVENT_TRIGGERS_SINCE = 17  # can be switched off
+# Settings are queried nowhere from the view pg_settings, which every role may update, and so lock.
 # Tenants choose how much ANALYZE reads. Settings with NO_RESET_ALL belong to a single transaction.
 _COMPILED_IN = """
-SELECT name, boot_val FROM pg_settings WHERE context = 'user' AND boot_val IS NOT NULL AND name NOT LIKE '%.%'
-AND name <> 'default_statistics_target' AND NOT 'NO_RESET_ALL' = ANY(pg_settings_get_flags(name))
+SELECT name, boot_val FROM pg_show_all_settings()
+WHERE context = 'user' AND boot_val IS NOT NULL AND name NOT LIKE '%.%' AND name <> 'default_statistics_target'
+AND NOT 'NO_RESET_ALL' = ANY(pg_settings_get_flags(name))
 """
 
 

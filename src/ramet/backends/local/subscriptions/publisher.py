@@ -70,7 +70,8 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8,
 FROM pg_replication_slots s WHERE slot_name = %s
 """
 _INSERTED = """
-SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1 FROM pg_settings WHERE name = 'wal_writer_delay'
+SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1
+FROM pg_show_all_settings() WHERE name = 'wal_writer_delay'
 """
 _IS_FLUSHED = "SELECT pg_current_wal_flush_lsn() >= %s::text::pg_lsn"
 _SEQUENCES = f"""
