@@ -165,6 +165,21 @@ def test_a_password_is_set_although_the_admin_alters_its_own_role(instances: Ins
     connect(server, wanted).close()
 
 
+def test_no_prepared_transaction_of_another_role_keeps_the_password_from_being_set(
+    instances: Instances, server: Server
+) -> None:
+    """Who may connect can hold any advisory lock, also in a transaction that only reads, and after a restart."""
+    instances.set_password(server, scram_verifier(current := new_password()))
+    with connect(server, current) as admin:
+        admin.execute("CREATE ROLE viewer LOGIN PASSWORD 'secret'")
+    with connect(server, "secret", user="viewer", dbname="postgres") as viewer:
+        viewer.execute("BEGIN READ ONLY")
+        viewer.execute("SELECT pg_advisory_xact_lock(x'52616D6574'::bigint)")
+        viewer.execute("PREPARE TRANSACTION 'v'")
+    instances.set_password(server, scram_verifier(wanted := new_password()))
+    connect(server, wanted).close()
+
+
 def test_a_role_that_is_altered_each_time_is_called_locked(
     instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

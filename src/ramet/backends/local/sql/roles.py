@@ -25,7 +25,9 @@ JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member LEFT J
 WHERE m.member < 16384 AND m.roleid >= 16384 AND pg_has_role(m.roleid, %s::name, 'MEMBER')
 """
 _TEMPLATE = "template1"
-_ADMIN_LOCK = 0x52616D6574
+# Of two sessions of the platform that alter the admin at once, the second one would fail. Tenants cannot lock this row:
+# any of their roles can hold an advisory lock, also in a prepared transaction.
+_LOCK = "SELECT FROM pg_authid WHERE oid = 10 FOR UPDATE"
 # The last one is what timescaledb_pre_restore() and timescaledb_post_restore() set.
 _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_role", "timescaledb.restoring")
 
@@ -74,8 +76,7 @@ def set_admin_verifier(paths: ServicePaths, verifier: Secret, wal_level: WalLeve
 
     def change() -> None:
         with connections.connect(paths) as connection, connection.transaction():
-            # Of two sessions of the platform that alter the role at once, the second one would fail.
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADMIN_LOCK,))
+            connection.execute(_LOCK)
             _ensure_admin(connection, verifier, wal_level)
             reset_closing_settings(connection)
 
