@@ -15,7 +15,7 @@ import pytest
 from harness.instance import connect
 from harness.waiting import eventually
 from ramet.api.schemas.services import Service
-from ramet.backends.local.sql.roles import HOST_ROLES
+from ramet.backends.local.sql.withheld_roles import HOST_ROLES
 from ramet.client import ApiError, Client, ForkStrategy
 from ramet.model.passwords import Secret
 from tests.followers.conftest import PASSWORD, allow_replication, limit_slots, restart, start_again, url_of

@@ -12,7 +12,7 @@ from ramet.backends.local.sql import connections
 from ramet.model.passwords import Secret, new_password
 from tests.backends.local.hosts import boot, connect, new_server
 
-HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+WITHHELD = (*("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"), "pg_write_all_data")
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,10 @@ def test_the_admin_is_refused(tenant: Tenant, statements: list[str]) -> None:
     assert refused.value.sqlstate in ("42501", "0A000", "42704", "55P02", "22023"), refused.value
 
 
-@pytest.mark.parametrize("role", HOST_ROLES)
-def test_no_tenant_can_become_a_member_of_a_role_that_accesses_the_host(tenant: Tenant, role: str) -> None:
+@pytest.mark.parametrize("role", WITHHELD)
+def test_no_tenant_can_become_a_member_of_a_role_that_accesses_the_host_or_locks_catalogs(
+    tenant: Tenant, role: str
+) -> None:
     for statement in (f"GRANT {role} TO tsdbadmin", f"SET ROLE {role}", f"CREATE ROLE {role}"):
         with pytest.raises(psycopg.Error):
             tenant.run(statement)

@@ -12,7 +12,7 @@ from ramet.backends.local.sql import connections
 from ramet.model.passwords import new_password, scram_verifier
 from tests import clusters
 from tests.backends.local.hosts import boot, connect, new_server, restart
-from tests.backends.local.test_tenant_bounds import HOST_ROLES
+from tests.backends.local.test_tenant_bounds import WITHHELD
 from tests.servers import installations
 
 MAJORS = sorted(installations().by_major)
@@ -81,8 +81,8 @@ def test_the_admin_never_reaches_the_host(instances: Instances, major: int) -> N
     boot(instances, server)
     instances.secure(server, is_new=True, neutralize=False)
     instances.open(server)
-    attempts = [*ATTEMPTS, *(f"{verb} {role}" for role in HOST_ROLES for verb in ("SET ROLE", "CREATE ROLE"))]
-    attempts += [f"GRANT {role} TO {member}" for role in HOST_ROLES for member in ("tsdbadmin", "helper")]
+    attempts = [*ATTEMPTS, *(f"{verb} {role}" for role in WITHHELD for verb in ("SET ROLE", "CREATE ROLE"))]
+    attempts += [f"GRANT {role} TO {member}" for role in WITHHELD for member in ("tsdbadmin", "helper")]
     with connect(server, password, sslmode=tls) as client:
         client.execute("CREATE ROLE helper CREATEROLE")
         client.execute("GRANT pg_monitor, pg_signal_backend, pg_checkpoint TO helper")

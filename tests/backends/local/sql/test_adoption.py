@@ -101,6 +101,8 @@ def adopted(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Ad
     run(
         paths, "postgres", "CREATE ROLE x SUPERUSER LOGIN; CREATE ROLE app; GRANT SET ON PARAMETER log_statement TO app"
     )
+    for role in ("pg_write_all_data", "pg_read_server_files"):
+        run(paths, "postgres", f"GRANT {role} TO app WITH ADMIN OPTION; SET ROLE app; GRANT {role} TO pg_monitor")
     for name in ("shop", "closed"):
         run(paths, "postgres", f"CREATE DATABASE {name} OWNER x")
     run(paths, "shop", _OF_X)
@@ -133,6 +135,12 @@ def test_members_of_extensions_and_wrappers_of_a_demoted_superuser_are_the_platf
         "shop: function public.measured(pg_catalog.point)",
     ]  # fmt: skip
     assert adopted.report["adopted"]["not_reassigned"] == []
+
+
+def test_no_role_of_the_source_stays_a_member_of_one_that_reaches_the_host_or_locks_catalogs(adopted: Adopted) -> None:
+    members = "SELECT FROM pg_auth_members WHERE roleid IN (4569, 6182)"
+    assert adopted.query(members) == []
+    assert adopted.refuses("BEGIN; LOCK TABLE pg_catalog.pg_stat_activity IN ACCESS EXCLUSIVE MODE")
 
 
 def test_nobody_can_replace_functions_of_casts_and_operators_that_queries_of_the_platform_use(adopted: Adopted) -> None:

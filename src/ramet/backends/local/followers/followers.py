@@ -30,8 +30,8 @@ from ramet.backends.local.sources.tools import Workplace
 from ramet.backends.local.sources.vault import Vault
 from ramet.backends.local.sql import adoption, connections, foreign, raw_names
 from ramet.backends.local.sql.connections import value
-from ramet.backends.local.sql.roles import HOST_ROLES
 from ramet.backends.local.sql.securing import secure_moved
+from ramet.backends.local.sql.withheld_roles import HOST_ROLES
 from ramet.backends.local.volumes.disk_usage import allocated_bytes
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ramet.backends.local.server.configuration import Features, Phase
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE
-from ramet.backends.local.sql.roles import HOST_ROLES
+from ramet.backends.local.sql.withheld_roles import HOST_ROLES
 
 _IDENT_MAP = "platform"
 _POOLER = f"local all {POOLER_ROLE} peer map={_IDENT_MAP}"

@@ -23,7 +23,7 @@ from ramet.backends.local.sql import (
     operator_roles,
     prepared_transactions,
     raw_names,
-    roles,
+    withheld_roles,
 )
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection, Database
 from ramet.errors import Failed
@@ -36,9 +36,6 @@ UPDATE pg_authid SET rolsuper = false, rolreplication = false, rolbypassrls = fa
 WHERE oid <> 10 AND (rolsuper OR rolreplication OR rolbypassrls) RETURNING rolname
 """
 _DEMOTE_SUPERUSERS = "UPDATE pg_authid SET rolsuper = false WHERE oid <> 10 AND rolsuper"
-_EXPEL = """
-DELETE FROM pg_auth_members WHERE roleid IN (SELECT oid FROM pg_authid WHERE rolname = ANY(%s))
-"""
 # Without those that are members of the admin: it cannot be a member of them, too.
 _ROLES = """
 WITH RECURSIVE members AS (
@@ -167,9 +164,8 @@ def _demote(paths: ServicePaths) -> None:
     """Give roles the rights that they have here; note the superusers, and the parameters that were revoked."""
     with operator_roles.connect(paths) as connection, connection.transaction():
         superusers = [raw_names.shown(name) for (name,) in connection.execute(_DEMOTE).fetchall()]
-        connection.execute(_EXPEL, (list(roles.HOST_ROLES),))
+        withheld_roles.withhold(connection)
         parameters = former_superusers.revoke_parameters(connection)
-        roles.lock_host_roles_away(connection)
         _ensure_admin(connection)
         for (role,) in connection.execute(_ROLES, (ADMIN_ROLE, [ADMIN_ROLE, PLATFORM_ROLE])).fetchall():
             connections.run(connection, "GRANT {} TO {} WITH ADMIN OPTION", role, ADMIN_ROLE)

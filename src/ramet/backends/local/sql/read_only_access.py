@@ -13,7 +13,7 @@ from contextlib import suppress
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import closed_databases, connections, earlier_guards
+from ramet.backends.local.sql import closed_databases, connections, earlier_guards, withheld_roles
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, Connection
 from ramet.backends.local.sql.former_superusers import (
     BEGIN_SESSION,
@@ -110,12 +110,13 @@ def install(paths: ServicePaths, database: str) -> None:
 
 
 def renew(paths: ServicePaths) -> bool:
-    """Upgrade all databases of a running server from earlier releases.
+    """Upgrade all databases of a running server from earlier releases, and take from tenants the roles withheld since.
 
     Returns False when a database could not be upgraded, or running statements still need the earlier functions. The
     tenants' own database is upgraded last: when it is current, all are that can be entered.
     """
     with connections.connect(paths) as connection:
+        withheld_roles.withhold(connection)
         known = [each for each in connections.databases(connection) if not each.is_invalid]
         locked = connections.locked_databases(connection)
     own = [each for each in known if each.name == DATABASE]

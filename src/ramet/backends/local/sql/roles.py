@@ -3,7 +3,7 @@
 import psycopg
 
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, logins, mover, read_only_access, service_roles
+from ramet.backends.local.sql import connections, logins, mover, read_only_access, service_roles, withheld_roles
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.concurrent_changes import change_role
 from ramet.backends.local.sql.connections import ADMIN_ROLE, DATABASE, PLATFORM_ROLE, POOLER_ROLE, Connection
@@ -11,11 +11,6 @@ from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, is_password_of, unusable_verifier
 from ramet.model.wal_level import WalLevel
 
-# On PostgreSQL 15 a role with CREATEROLE may grant any role except superusers, and these three give access to the host.
-# They are deleted: without them no role can be a member, and a name that begins with pg_ cannot be created.
-HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
-_LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
-# Not pg_maintain: it permits locking pg_authid, which would lock the platform out.
 ADMIN_MEMBERSHIPS = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
 # Tenants may make one of PostgreSQL's own roles, whose oids are below FirstNormalObjectId, a member of the admin, or of
 # one of its members: on PostgreSQL 15 with CREATEROLE, later with the admin option on it, which an upgrade keeps.
@@ -35,7 +30,7 @@ _ADMIN_PARAMETERS = ("tsdb_admin.read_only_connection", "tsdb_admin.read_only_ro
 def bootstrap(paths: ServicePaths, verifier: Secret, extensions: tuple[str, ...], wal_level: WalLevel) -> None:
     """Create the admin, the database and its extensions on a new server; may run again."""
     with connections.connect(paths) as connection:
-        lock_host_roles_away(connection)
+        withheld_roles.withhold(connection)
         service_roles.ensure_pooler_role(connection)
         _ensure_admin(connection, verifier, wal_level)
         if not _exists(connection, "pg_database", "datname", DATABASE):
@@ -53,6 +48,7 @@ def rotate(connection: Connection, verifier: Secret, wal_level: WalLevel, *, eve
 
     The admin of a fork can log in, whatever tenants of its parent did to the role.
     """
+    withheld_roles.withhold(connection)
     service_roles.retire_earlier_roles(connection, wal_level)
     service_roles.ensure_pooler_role(connection)
     logins.disable_all(connection)
@@ -107,12 +103,6 @@ def admin_has(paths: ServicePaths, password: Secret) -> bool | None:
     except (psycopg.Error, Unavailable):
         return None
     return row is not None and is_password_of(password, Secret(row[0]))
-
-
-def lock_host_roles_away(connection: Connection) -> None:
-    """Delete the roles that give access to the host, where tenants could grant them."""
-    if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
-        connection.execute("DELETE FROM pg_authid WHERE rolname = ANY(%s)", (list(HOST_ROLES),))
 
 
 def set_admin_replication(connection: Connection, wal_level: WalLevel) -> None:

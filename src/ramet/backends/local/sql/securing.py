@@ -8,7 +8,16 @@ import psycopg
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, logins, mover, neutralization, read_only_access, roles, service_roles
+from ramet.backends.local.sql import (
+    connections,
+    logins,
+    mover,
+    neutralization,
+    read_only_access,
+    roles,
+    service_roles,
+    withheld_roles,
+)
 from ramet.backends.local.sql.closing_settings import reset_closing_settings
 from ramet.backends.local.sql.connections import DATABASE, Connection
 from ramet.backends.local.sql.neutralization import Inspection
@@ -100,6 +109,7 @@ def secure_moved(paths: ServicePaths, server: Server) -> bool:
 def _change_moved(connection: Connection, server: Server) -> None:
     with connection.transaction():
         mover.remove(connection)
+        withheld_roles.withhold(connection)
         service_roles.retire_earlier_roles(connection, server.wal_level)
         service_roles.ensure_pooler_role(connection)
         logins.disable_all(connection)

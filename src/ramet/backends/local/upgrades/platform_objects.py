@@ -10,7 +10,14 @@ import psycopg
 
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.sql import connections, earlier_guards, extensions, read_only_access, service_roles
+from ramet.backends.local.sql import (
+    connections,
+    earlier_guards,
+    extensions,
+    read_only_access,
+    service_roles,
+    withheld_roles,
+)
 from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOLER_ROLE, Connection
 from ramet.backends.local.sql.raw_names import shown
 from ramet.backends.local.sql.tenant_code import message_of
@@ -34,7 +41,12 @@ _TENANT_ROLES = (
 
 
 def take_out(paths: ServicePaths) -> None:
-    """Drop what the platform made in each database of a running server. Raises Failed when tenants depend on it."""
+    """Drop what the platform made in each database of a running server. Raises Failed when tenants depend on it.
+
+    pg_dumpall fails at members of a role that is missing.
+    """
+    with connections.connect(paths) as connection:
+        withheld_roles.withhold(connection)
     for database in databases(paths):
         with connections.connect(paths, database) as connection:
             earlier_guards.remove(connection)

@@ -1,0 +1,36 @@
+"""PostgreSQL's own roles that no tenant may be a member of: with them it could reach the host, or lock Ramet out.
+
+Up to PostgreSQL 15 a role with CREATEROLE may grant any role except superusers. There they are deleted: without them no
+role can be a member, and a name that begins with pg_ cannot be created. From 16 on nobody but the platform may grant
+them, but an upgrade and the source of a copy can have left members.
+"""
+
+from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.connections import Connection
+
+HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+# Their members may lock views of PostgreSQL, and so pg_authid and pg_database, which each session reads as it begins.
+WITHHELD_ROLES = (*HOST_ROLES, "pg_maintain", "pg_write_all_data")
+_LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
+# Of these roles in 15 (pg_authid.dat). A membership counts by the oid, also when its role is missing.
+_OIDS = [4569, 4570, 4571, 6182]
+_DELETE = (
+    "DELETE FROM pg_auth_members WHERE roleid = ANY(%(oids)s) OR member = ANY(%(oids)s)",
+    "DELETE FROM pg_authid WHERE oid = ANY(%(oids)s)",
+)
+_MEMBERS = """
+SELECT r.rolname, a.rolname, coalesce(g.rolname, current_user) FROM pg_auth_members m
+JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member LEFT JOIN pg_authid g ON g.oid = m.grantor
+WHERE r.rolname = ANY(%s)
+"""
+
+
+def withhold(connection: Connection) -> None:
+    """Take the roles from all members, and delete them where tenants could grant them; may run again."""
+    with connection.transaction():
+        if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
+            for statement in _DELETE:
+                connection.execute(statement.encode(), {"oids": _OIDS})
+            return
+        for names in connection.execute(_MEMBERS.encode(), (list(WITHHELD_ROLES),)).fetchall():
+            connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)

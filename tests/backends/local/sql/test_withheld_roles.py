@@ -1,0 +1,86 @@
+"""Members that an earlier release let tenants have in roles that are withheld now."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from ramet.backends.interface.values import Server
+from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.sql import connections, read_only_access, securing
+from ramet.backends.local.upgrades import platform_objects
+from tests.backends.local.hosts import boot, new_server
+from tests.servers import installations
+
+# As initdb of PostgreSQL 15 makes it.
+_MAKE = """
+INSERT INTO pg_authid (oid, rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication,
+    rolbypassrls, rolconnlimit)
+SELECT 6182, 'pg_write_all_data', false, true, false, false, false, false, false, -1
+WHERE NOT EXISTS (SELECT FROM pg_authid WHERE oid = 6182)
+"""
+
+
+@pytest.fixture(scope="module", params=sorted(installations().by_major))
+def server(instances: Instances, request: pytest.FixtureRequest) -> Iterator[Server]:
+    made = new_server(instances, pg_major=request.param)
+    boot(instances, made)
+    instances.secure(made, is_new=True, neutralize=False)
+    with connections.connect(instances.paths(made.service_id)) as platform:
+        platform.execute("CREATE ROLE helper")
+    yield made
+    instances.remove(made.service_id, 10)
+
+
+def can_lock(instances: Instances, server: Server) -> bool:
+    with connections.connect(instances.paths(server.service_id)) as session, session.transaction(force_rollback=True):
+        session.execute("SET LOCAL ROLE tsdbadmin")
+        try:
+            session.execute("LOCK TABLE pg_catalog.pg_stat_activity IN ACCESS EXCLUSIVE MODE")
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        return True
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda instances, server: read_only_access.renew(instances.paths(server.service_id)),
+        lambda instances, server: instances.secure(server, is_new=False, neutralize=True),
+        lambda instances, server: securing.secure_moved(instances.paths(server.service_id), server),
+        lambda instances, server: platform_objects.take_out(instances.paths(server.service_id)),
+    ],
+    ids=["refresh", "fork", "move", "upgrade"],
+)
+def test_a_service_of_an_earlier_release_loses_members_of_roles_that_lock_what_sessions_begin_with(
+    instances: Instances, server: Server, change: Callable[[Instances, Server], Any]
+) -> None:
+    paths = instances.paths(server.service_id)
+    with connections.connect(paths) as platform:
+        platform.execute(_MAKE)
+        if server.pg_major == 15:
+            platform.execute("GRANT pg_monitor TO pg_write_all_data")
+        platform.execute("GRANT pg_write_all_data TO helper WITH ADMIN OPTION")
+        platform.execute("SET ROLE helper")
+        platform.execute("GRANT pg_write_all_data TO tsdbadmin")
+    assert can_lock(instances, server)
+    change(instances, server)
+    assert not can_lock(instances, server)
+    with connections.connect(paths) as platform:
+        assert platform.execute("SELECT FROM pg_auth_members WHERE 6182 IN (roleid, member)").fetchall() == []
+    change(instances, server)
+
+
+def test_a_grant_that_was_prepared_before_the_role_was_deleted_is_revoked(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
+    with connections.connect(paths) as platform:
+        platform.execute(_MAKE)
+        platform.execute("BEGIN")
+        platform.execute("GRANT pg_write_all_data TO tsdbadmin")
+        platform.execute("PREPARE TRANSACTION 'grant'")
+        read_only_access.renew(paths)
+        platform.execute("COMMIT PREPARED 'grant'")
+    assert can_lock(instances, server)
+    read_only_access.renew(paths)
+    assert not can_lock(instances, server)
