@@ -17,6 +17,13 @@ from tests.backends.local.sql.tenants import OFF, Tenant
 from tests.servers import installations
 
 BUILT = [one.major for one in installations().found if read_only_module.library_of(one.major).exists()]
+_FAILING = """
+#include "postgres.h"
+#include "fmgr.h"
+PG_MODULE_MAGIC;
+PGDLLEXPORT void _PG_init(void);
+void _PG_init(void) { ereport(ERROR, (errcode(ERRCODE_%s), errmsg("not now"))); }
+"""
 
 
 if BUILT:  # which takes a C compiler
@@ -43,6 +50,21 @@ if BUILT:  # which takes a C compiler
             return False
 
         eventually(is_strict)
+        instances.remove(server.service_id, 10)
+
+    @pytest.mark.parametrize("error", ["QUERY_CANCELED", "OUT_OF_MEMORY", "LOCK_NOT_AVAILABLE"])
+    def test_an_error_that_another_service_may_not_have_takes_the_module_from_none(
+        instances: Instances, tmp_path: Path, error: str
+    ) -> None:
+        server = new_server(instances, pg_major=BUILT[0])
+        source, library = tmp_path / "failing.c", tmp_path / "failing.so"
+        source.write_text(_FAILING % error)
+        read_only_module.compile_library(instances.installations.of(server.pg_major), source, library)
+        boot(instances, server)
+        modules = Modules()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read_only_module, "library_of", lambda major: library)
+            assert modules.provide(instances.paths(server.service_id), server.pg_major) is not None
         instances.remove(server.service_id, 10)
 
 

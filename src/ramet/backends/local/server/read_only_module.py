@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +29,8 @@ _SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
 _HOME = Path(sys.prefix) / "lib" / "ramet"
 _NAME = "ramet_read_only.so"
 _COMPILE_SECONDS = 120
+# Classes of errors that a server can have with any module: no resources, a lock, a statement that was canceled.
+_OF_ONE_SERVER = ("53", "55", "57")
 _log = logging.getLogger(__name__)
 
 
@@ -85,13 +88,18 @@ class Modules:
 
 
 def _try_to_load(paths: ServicePaths, module: Path) -> bool | None:
-    """Load the module in a session of the platform, which otherwise never does; None if there is no session."""
+    """Load the module in a session of the platform, which otherwise never does; None if this server cannot say."""
+    with suppress(Unavailable, psycopg.Error), connections.connect(paths) as connection:
+        return _is_loaded(connection, module)
+    return None
+
+
+def _is_loaded(connection: connections.Connection, module: Path) -> bool | None:
     try:
-        with connections.connect(paths) as connection:
-            connection.execute(psycopg.sql.SQL("LOAD {}").format(str(module)))
-    except Unavailable:
-        return None
+        connection.execute(psycopg.sql.SQL("LOAD {}").format(str(module)))
     except psycopg.Error as error:
+        if error.sqlstate is None or error.sqlstate.startswith(_OF_ONE_SERVER):
+            return None
         _log.warning("services run without the module for read-only sessions, which cannot be loaded: %s", error)
         return False
     return True
