@@ -8,6 +8,7 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, read_only_access
+from ramet.errors import Unavailable
 from tests.backends.local.hosts import boot, new_server
 from tests.backends.local.sql.test_adoption import Adopted, run, secure
 
@@ -92,3 +93,18 @@ def test_nobody_keeps_the_function_of_dblink_that_connects_without_a_password(
         assert instances.renew(source.service_id)
     assert found.refuses(become_superuser)
     run(paths, "tsdb", "DROP ROLE app")  # nothing refers to it
+
+
+def test_no_session_of_the_platform_begins_by_dblink_before_that_asks_for_a_password(
+    instances: Instances, source: Server
+) -> None:
+    """Where Ramet and its servers are one system user, the private socket cannot tell them apart."""
+    if not instances.account.lent:
+        pytest.skip("this process is not root")
+    run(instances.paths(source.service_id), "shop", "CREATE EXTENSION dblink SCHEMA public")
+    found = Adopted(instances, source, secure(instances, source, "shop"))
+    refused = pytest.raises(Unavailable, match='Peer authentication failed for user "ramet"')
+    with refused, connections.connect(found.paths, "tsdb") as connection:
+        socket = f"host={connection.info.host} port={connection.info.port} user=ramet dbname=postgres password=x"
+        connection.execute("SET SESSION AUTHORIZATION tsdbadmin")
+        connection.execute("SELECT public.dblink_connect(%s)", (socket,))

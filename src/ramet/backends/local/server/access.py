@@ -7,6 +7,8 @@ from ramet.backends.local.sql.connections import ADMIN_ROLE, PLATFORM_ROLE, POOL
 from ramet.backends.local.sql.withheld_roles import HOST_ROLES
 
 _IDENT_MAP = "platform"
+# The servers' own user may only stream: SQL in any of them can let its server connect to the sockets of all.
+_STREAMING_MAP = "streaming"
 _POOLER = f"local all {POOLER_ROLE} peer map={_IDENT_MAP}"
 _EVERYWHERE = (("local all,replication", ""), ("host all,replication", " all"))
 
@@ -22,16 +24,15 @@ def pg_hba_conf(features: Features, phase: Phase) -> str:
     Where this file cannot name a superuser of the source, an open server admits nobody: members of it could become it.
     """
     rules = [
-        f"local all,replication {PLATFORM_ROLE} peer map={_IDENT_MAP}",
+        *_own(PLATFORM_ROLE),
         f"host all {PLATFORM_ROLE} all reject",
         "local replication all reject",
         "host replication all all reject",
     ]
     if features.superusers:
         names = [_quoted_name(name) for name in features.superusers if can_name(name)]
-        own = f"local all,replication {names[0]} peer map={_IDENT_MAP}"
         groups = (*names, PLATFORM_ROLE, *HOST_ROLES)
-        rules = [own, *_rejecting(map(_alone, names)), *rules, *_rejecting(f"+{role}" for role in groups)]
+        rules = [*_own(names[0]), *_rejecting(map(_alone, names)), *rules, *_rejecting(f"+{role}" for role in groups)]
     if phase is Phase.OPEN:
         rules += _open_rules(features)
     if phase is Phase.LOADING:
@@ -47,6 +48,10 @@ def is_open(hba: str) -> bool:
 def can_name(role: str) -> bool:
     """Tell whether pg_hba.conf can name a role: a line ends at a line feed, also within quotes."""
     return "\n" not in role
+
+
+def _own(role: str) -> list[str]:
+    return [f"local all {role} peer map={_IDENT_MAP}", f"local replication {role} peer map={_STREAMING_MAP}"]
 
 
 def _alone(name: str) -> str:
@@ -69,11 +74,15 @@ def _open_rules(features: Features) -> list[str]:
 
 
 def pg_ident_conf(host_users: tuple[str, ...], phase: Phase = Phase.CLOSED, superusers: Sequence[str] = ()) -> str:
-    """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers."""
+    """Return pg_ident.conf: the system users that may connect as the platform, and as the role of poolers.
+
+    The first one is that of Ramet, and the last one that of the servers.
+    """
     users = [_quoted_name(user) for user in dict.fromkeys(host_users)]
-    own = [_quoted_name(name) for name in superusers[:1]]
-    roles = (PLATFORM_ROLE, POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []), *own)
-    return "".join(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)
+    own = [PLATFORM_ROLE, *(_quoted_name(name) for name in superusers[:1])]
+    roles = (POOLER_ROLE, *([ADMIN_ROLE] if phase is Phase.LOADING else []))
+    lines = [f"{_IDENT_MAP} {users[0]} {role}\n{_STREAMING_MAP} {users[-1]} {role}\n" for role in own]
+    return "".join([*lines, *(f"{_IDENT_MAP} {user} {role}\n" for role in roles for user in users)])
 
 
 def _quoted_name(value: str) -> str:
