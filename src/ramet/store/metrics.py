@@ -32,6 +32,9 @@ _USAGE = _USAGES.where(last_usage.c.subject == sa.bindparam("same_subject"))
 _REMOVE_LATER = metric_sample.delete().where(
     metric_sample.c.subject == sa.bindparam("same_subject"), metric_sample.c.at >= _SINCE
 )
+_SUBJECTS = (service, replica_set)
+_LIVING = [sa.select(each.c.id).where(each.c.id == sa.bindparam("subject"), is_live(each)) for each in _SUBJECTS]
+_FOLLOWING = sa.select(sa.func.min(metric_sample.c.subject)).where(metric_sample.c.subject > sa.bindparam("subject"))
 _USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject).where(
     service.c.project_id == sa.bindparam("same_project")
 )
@@ -149,21 +152,43 @@ def last_sample_with(tx: sa.Connection, subject: str, key: str) -> Sample | None
     return None if row is None else Sample(row.at, row.measured)
 
 
-def remove_old(tx: sa.Connection, now: datetime) -> None:
-    """Remove the samples that are too old, all but one in ten minutes of the older ones, and those of what is gone."""
-    for owner in (service, replica_set):
-        gone = sa.select(owner.c.id).where(owner.c.deleted_at.is_not(None) | owner.c.failed_at.is_not(None))
-        for table in (metric_sample, last_usage):
-            tx.execute(table.delete().where(table.c.subject.in_(gone)))
-    tx.execute(metric_sample.delete().where(metric_sample.c.at < now - KEPT_THINNED))
-    other = metric_sample.alias()
-    micros, other_micros = (sa.type_coerce(table.c.at, sa.BigInteger) for table in (metric_sample, other))
-    earlier_in_slice = sa.exists().where(
-        other.c.subject == metric_sample.c.subject,
-        other_micros < micros,
-        other_micros >= micros - micros % _SLICE_MICROS,
+def subjects(tx: sa.Connection) -> list[str]:
+    """Return the services and sets of which there are samples, whether they exist or not."""
+    found = [""]
+    while (following := tx.scalar(_FOLLOWING, {"subject": found[-1]})) is not None:
+        found.append(following)
+    return found[1:]
+
+
+def remove_old(tx: sa.Connection, subject: str, now: datetime, most: int) -> int:
+    """Remove up to `most` old samples of a subject, or any if it is deleted or failed, and return how many.
+
+    Of the samples that are to be thinned the first one in ten minutes stays.
+    """
+    before = now - KEPT_THINNED if any(tx.execute(one, {"subject": subject}).first() for one in _LIVING) else None
+    own = metric_sample.c.subject == subject
+    outdated = sa.select(metric_sample.c.at).where(own if before is None else own & (metric_sample.c.at < before))
+    removed = _remove(tx, own, outdated.order_by(metric_sample.c.at).limit(most))
+    if before is None or removed == most:
+        return removed
+    times = sa.select(
+        metric_sample.c.at, sa.func.lag(metric_sample.c.at).over(order_by=metric_sample.c.at).label("last")
     )
-    tx.execute(metric_sample.delete().where(metric_sample.c.at < now - KEPT_WHOLE, earlier_in_slice))
+    timed = times.where(own, metric_sample.c.at < now - KEPT_WHOLE).subquery()
+    micros, last_micros = (sa.type_coerce(each, sa.BigInteger) for each in (timed.c.at, timed.c.last))
+    surplus = sa.select(timed.c.at).where(last_micros >= micros - micros % _SLICE_MICROS)
+    return removed + _remove(tx, own, surplus.limit(most - removed))
+
+
+def remove_usage_of_gone(tx: sa.Connection, most: int) -> int:
+    """Remove what is known of the use of up to `most` services and sets that are deleted or failed; return how many."""
+    lives = sa.or_(*(sa.exists().where(each.c.id == last_usage.c.subject, is_live(each)) for each in _SUBJECTS))
+    gone = sa.select(last_usage.c.subject).where(sa.not_(lives)).limit(most)
+    return int(tx.execute(last_usage.delete().where(last_usage.c.subject.in_(gone))).rowcount)
+
+
+def _remove(tx: sa.Connection, own: sa.ColumnElement[bool], times: sa.Select[tuple[datetime]]) -> int:
+    return int(tx.execute(metric_sample.delete().where(own, metric_sample.c.at.in_(times))).rowcount)
 
 
 def _last_of_each(wanted: sa.ColumnElement[bool], part: timedelta) -> sa.Subquery:

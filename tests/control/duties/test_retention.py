@@ -1,6 +1,7 @@
 """What is removed because it is old: all of it, in parts between which others write."""
 
-from datetime import timedelta
+import itertools
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,13 +10,17 @@ import sqlalchemy as sa
 
 from ramet.control.duties import retention
 from ramet.control.plane import Plane
-from ramet.store import batches, idempotency, operations
+from ramet.model.metrics import Sample, Usage
+from ramet.store import batches, idempotency, metrics, operations
 from ramet.store.database import Store
-from ramet.store.tables import operation
+from ramet.store.tables import last_usage, metric_sample, operation, service
 from tests.store.values import NOW, a_project, a_service
-from tests.stores import open_store
+from tests.stores import open_store, postgresql_server, url
 
+__all__ = ["postgresql_server", "url"]
 _COUNT = 1200
+_EVERY = timedelta(seconds=30)
+_BEGIN = NOW.replace(minute=50, second=0, microsecond=0)
 
 
 @pytest.fixture
@@ -55,3 +60,67 @@ def test_a_removal_that_takes_long_goes_on_the_next_time(store: Store, monkeypat
     assert _left(store) == (700, 700)
     _remove(store)
     assert _left(store) == (200, 200)
+
+
+def _sampled(url: str) -> tuple[Store, list[str], str]:
+    """Return a store with samples of two services and of one that is deleted: ten in each of 120 times ten minutes."""
+    store = open_store(url)
+    with store.write() as tx:
+        project = a_project(tx)
+        living = [a_service(tx, project, port=20000 + number).id for number in range(2)]
+        gone = a_service(tx, project, port=20002, deleted_at=NOW).id
+        tx.execute(service.update().where(service.c.id == gone).values(deleted_at=NOW))
+        times = [_BEGIN + number // 10 * timedelta(minutes=10) + number % 10 * _EVERY for number in range(_COUNT)]
+        for subject in (*living, gone):
+            tx.execute(metric_sample.insert(), [{"subject": subject, "at": at, "measured": {}} for at in times])
+            metrics.put_usage(tx, {subject: Usage(1, 2, 3)}, NOW)
+    return store, living, gone
+
+
+def _samples(store: Store) -> dict[str, list[Sample]]:
+    with store.read() as tx:
+        whole = _BEGIN, _BEGIN + timedelta(days=365)
+        return {subject: metrics.list_samples(tx, subject, *whole) for subject in metrics.subjects(tx)}
+
+
+def _remove_samples(store: Store, now: datetime) -> None:
+    retention.remove_samples(cast("Plane", SimpleNamespace(store=store)), now)
+
+
+def test_the_first_sample_in_ten_minutes_stays_of_what_exists(url: str) -> None:
+    store, living, _ = _sampled(url)
+    _remove_samples(store, _BEGIN + timedelta(days=3))
+    left = _samples(store)
+    assert left.keys() == set(living)
+    for subject in living:
+        assert [one.at for one in left[subject]] == [_BEGIN + number * timedelta(minutes=10) for number in range(120)]
+    with store.read() as tx:
+        assert set(tx.scalars(sa.select(last_usage.c.subject))) == set(living)
+    _remove_samples(store, _BEGIN + timedelta(days=31))
+    assert _samples(store) == {}
+    store.close()
+
+
+def test_samples_are_removed_in_parts_between_which_others_write(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_SECONDS", float("inf"))
+    store, living, _ = _sampled(url)
+    left = [3 * _COUNT]
+    store.recorders.append(
+        lambda tx, _: left.append(tx.scalar(sa.select(sa.func.count()).select_from(metric_sample)) or 0)
+    )
+    for days, rest in ((3, len(living) * 120), (31, 0)):
+        _remove_samples(store, _BEGIN + timedelta(days=days))
+        assert left[-1] == rest
+    assert max(before - after for before, after in itertools.pairwise(left)) == 500
+    store.close()
+
+
+def test_a_removal_of_samples_that_takes_long_goes_on_the_next_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_SECONDS", -1.0)
+    store, _, gone = _sampled(url)
+    with store.write() as tx:
+        tx.execute(metric_sample.delete().where(metric_sample.c.subject != gone))
+    for rest in (700, 200, 0):
+        _remove_samples(store, _BEGIN)
+        assert sum(map(len, _samples(store).values())) == rest
+    store.close()

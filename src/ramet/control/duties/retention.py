@@ -4,7 +4,11 @@
 """
 
 import logging
+import random
 from datetime import datetime, timedelta
+from functools import partial
+
+import sqlalchemy as sa
 
 from ramet.control.plane import Plane
 from ramet.store import history, idempotency, metrics
@@ -22,6 +26,14 @@ def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
 
 
 def remove_samples(plane: Plane, now: datetime) -> None:
-    """Remove samples of metrics that are too old."""
-    with plane.store.write(patient=True) as tx:
-        metrics.remove_old(tx, now)
+    """Remove samples of metrics that are too old, or of what is gone, for some seconds: the next call goes on."""
+    remove_in_batches(plane.store, metrics.remove_usage_of_gone)
+    with plane.store.read() as tx:
+        subjects = metrics.subjects(tx)
+    random.shuffle(subjects)  # so that calls which do not get to the end do not leave out the same ones
+    of_each = [partial(_remove_samples, subject, now) for subject in subjects]
+    remove_in_batches(plane.store, *of_each)
+
+
+def _remove_samples(subject: str, now: datetime, tx: sa.Connection, most: int) -> int:
+    return metrics.remove_old(tx, subject, now, most)
