@@ -249,7 +249,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("events", 600.0, partial(_remove_old_events, settings, plane, trusted), at_start=False),
         Duty("metrics", 1.0, Sampling(plane).sample),
         Duty("own space", 1.0, OwnSpace(plane).measure),
-        Duty("old metrics", 3600.0, lambda: retention.remove_samples(plane, trusted.now())),
+        Duty("old metrics", 600.0, lambda: retention.remove_samples(plane, trusted.now()), at_start=False),
     ]
 
 
