@@ -14,7 +14,16 @@ import sqlalchemy as sa
 from ramet.model.status import OperationStatus
 from ramet.store.tables import hold, operation
 
-UNDER_WAY = operation.c.status.in_((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value))
+
+def _literals(names: Collection[str]) -> list[sa.ColumnElement[str]]:
+    """Return names in our code as a part of the statement: to send hundreds of parameters takes longer than to run it.
+
+    SQLite uses a partial index only where the statement itself says that the index has all rows.
+    """
+    return [sa.literal_column(f"'{name}'") for name in names]
+
+
+UNDER_WAY = operation.c.status.in_(_literals((OperationStatus.RUNNING.value, OperationStatus.UNDOING.value)))
 NOW = sa.bindparam("now", type_=sa.Float)
 STEPPED_BACK = operation.c.run_set_at > NOW
 DUE_SINCE = sa.case((STEPPED_BACK & operation.c.worker.is_(None), NOW), else_=operation.c.run_at)
@@ -43,8 +52,8 @@ class Known:
     @cached_property
     def matches(self) -> sa.ColumnElement[bool]:
         """The condition for operations that the worker knows how to run."""
-        running = _IS_RUNNING & _KEY.in_(_literals(self.steps))
-        undoing = (operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(_literals(self.undos))
+        running = _IS_RUNNING & _KEY.in_(_literals(sorted(self.steps)))
+        undoing = (operation.c.status == OperationStatus.UNDOING.value) & _KEY.in_(_literals(sorted(self.undos)))
         return UNDER_WAY & (running | undoing)
 
     @cached_property
@@ -65,12 +74,7 @@ class Known:
         turn = operation.c.run_at + sa.case((can_be_late, _LOW_PRIORITY_SECONDS), else_=0.0)
         ids = sa.select(operation.c.id).where(self.matches, DUE_SINCE <= NOW, not_held).order_by(can_wait, turn)
         if self.long:
-            is_long = _IS_RUNNING & sa.not_(operation.c.cancelled) & _KEY.in_(_literals(self.long))
+            is_long = _IS_RUNNING & sa.not_(operation.c.cancelled) & _KEY.in_(_literals(sorted(self.long)))
             first = ids.where(is_long).limit(sa.bindparam("many_long"))
             ids = ids.where(sa.not_(is_long) | operation.c.id.in_(first))
         return ids.limit(sa.bindparam("many")).with_for_update(skip_locked=True)
-
-
-def _literals(names: Collection[str]) -> list[sa.ColumnElement[str]]:
-    """Return names of steps as a part of the statement: to send hundreds of parameters takes longer than to run it."""
-    return [sa.literal_column(f"'{name}'") for name in sorted(names)]  # they are names in our code

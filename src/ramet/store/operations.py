@@ -381,8 +381,7 @@ def last_failed(tx: sa.Connection, subject: str, procedure: str, kind: str, unti
 def list_unknown(tx: sa.Connection, known: Known) -> list[Operation]:
     """Return the operations that are due and that a worker does not know how to run."""
     unknown = operation.select().where(UNDER_WAY, DUE_SINCE <= NOW, sa.not_(known.matches))
-    rows = tx.execute(unknown.order_by(operation.c.id), {"now": epoch_seconds(tx)})
-    return [_operation(row) for row in rows]
+    return [_operation(row) for row in tx.execute(unknown, {"now": epoch_seconds(tx)})]
 
 
 def _notify(tx: sa.Connection) -> None:
