@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from ramet.store import monitoring, operations, running
+from ramet.store import monitoring, operations, running, services
 from ramet.store.database import Store
 from ramet.store.due import Known
+from ramet.store.history import list_operations
+from ramet.store.listed_services import list_marks, list_services
+from ramet.store.quotas import list_holdings
+from tests.store.values import NOW
 
 Read = Callable[[sa.Connection], object]
 _KNOWN = Known(
@@ -24,12 +29,32 @@ _OF_DUE: dict[str, Read] = {
     "count_starting": running.count_starting,
     "committed_mbs": running.committed_mbs,
     "queue": monitoring.queue,
+    "progress_in": partial(operations.progress_in, project_id="demo"),
+}
+_BY_INDEX: dict[str, tuple[Read, str]] = {
+    "list_marks": (partial(list_marks, project_id="demo", now=NOW, used_since=NOW), "ix_service_present"),
+    "page": (
+        partial(list_marks, project_id="demo", now=NOW, used_since=NOW, after=(NOW, "shop"), limit=9),
+        "ix_service_present",
+    ),
+    "list_services": (partial(list_services, project_id="demo", now=NOW), "ix_service_present"),
+    "list_holdings": (partial(list_holdings, project_id="demo"), "ix_service_present"),
+    "ends_of_forks_of_now": (partial(services.ends_of_forks_of_now, service_id="shop"), "ix_service_parent"),
+    "deleted_with_archive": (services.deleted_with_archive, "ix_service_in_archive"),
+    "list_operations": (
+        partial(list_operations, project_id="demo", service_id=None, limit=9, before=None, everything=False),
+        "ix_operation_listing",
+    ),
+    "durations": (
+        partial(operations.durations, procedure="fork", state={}, project_id="demo", limit=9),
+        "ix_operation_listing",
+    ),
 }
 
 
 def _plans(store: Store, read: Read) -> list[str]:
     """Return how the database carries out what `read` executes, as if tables were too large to be read whole."""
-    statements: list[tuple[str, object]] = []
+    statements: list[tuple[str, Any]] = []
     with store.read() as tx:
         sa.event.listen(tx, "before_cursor_execute", lambda *given: statements.append((given[2], given[3])))
         read(tx)
@@ -49,3 +74,13 @@ def test_operations_under_way_are_found_by_their_index(store: Store, name: str) 
             ("Seq Scan on operation", "SCAN operation USING INDEX sqlite_autoindex")
         )
         assert "SCAN operation" not in line or "ix_operation_due" in line
+
+
+@pytest.mark.parametrize("name", _BY_INDEX)
+def test_rows_are_found_by_the_index_of_those_that_are_wanted(store: Store, name: str) -> None:
+    read, index = _BY_INDEX[name]
+    plans = _plans(store, read)
+    if store.is_postgresql:  # which of two indexes it takes depends on what the tables have
+        assert not any("Seq Scan on service" in plan or "Seq Scan on operation" in plan for plan in plans)
+    else:
+        assert any(index in plan for plan in plans)

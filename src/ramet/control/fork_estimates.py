@@ -42,7 +42,7 @@ def estimate_fork(plane: Plane, plan: ForkPlan) -> Estimate:
     point, known = plan.point, list(plan.known.snapshots)
     with plane.store.read() as tx:
         typical = _typical_seconds(tx, plan.parent.project_id)
-        downloads = services.downloads_of_forks(tx, _MEASURED)
+        downloads = [] if plan.base_backup is None else services.downloads_of_forks(tx, _MEASURED)
     if plan.base_backup is not None:
         return _from_archive(plane, plan, plan.base_backup, typical, downloads)
     wal_bytes = None

@@ -56,7 +56,8 @@ def list_operations(
         sets = sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id)
         wanted &= (operation.c.subject == service_id) | operation.c.subject.in_(sets)
     if made_by is not None:
-        wanted &= own_service.in_(sa.select(service.c.id).where(service.c.made_by == made_by))
+        made = service.alias()
+        wanted &= sa.exists().where(made.c.id == own_service, made.c.made_by == made_by)
     place = sa.tuple_(operation.c.created_at, operation.c.id)
     if before is not None:
         wanted &= place < sa.tuple_(sa.literal(before[0], operation.c.created_at.type), sa.literal(before[1]))

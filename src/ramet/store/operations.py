@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -188,22 +189,24 @@ def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any,
 
     They are grouped by service; those on its read replica sets are included.
     """
+    owner, own_project = (
+        sa.func.coalesce(service.c[here], replica_set.c[there])
+        for here, there in (("id", "service_id"), ("project_id", "project_id"))
+    )
     columns = (operation.c.procedure, operation.c.step, operation.c.status, operation.c.attempt, operation.c.progress)
-    own = [
-        sa.select(table.c[owner].label("owner"), operation.c.id.label("operation_id"), *columns).where(
-            operation.c.subject == table.c.id, table.c.project_id == project_id, UNDER_WAY
-        )
-        for table, owner in ((service, "id"), (replica_set, "service_id"))
-    ]
+    about = operation.outerjoin(service, service.c.id == operation.c.subject)
+    about = about.outerjoin(replica_set, replica_set.c.id == operation.c.subject)
+    query = sa.select(owner.label("owner"), operation.c.id.label("operation_id"), *columns).select_from(about)
+    query = query.where(UNDER_WAY, own_project == project_id)
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in tx.execute(sa.union_all(*own).order_by("operation_id")):
+    for row in sorted(tx.execute(query).all(), key=itemgetter(1)):
         found.setdefault(row.owner, []).append(tuple(row))
     return found
 
 
 def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_id: str, limit: int) -> list[float]:
     """Return the seconds that a project's last succeeded operations took whose state has these values."""
-    mine = (operation.c.subject == service.c.id) & (service.c.project_id == project_id)
+    mine = sa.exists().where(service.c.id == operation.c.subject, service.c.project_id == project_id)
     succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
     query = (
         sa.select(operation.c.created_at, operation.c.finished_at, operation.c.state)

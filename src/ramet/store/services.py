@@ -22,7 +22,7 @@ from ramet.store.due import UNDER_WAY
 from ramet.store.journal import journal_of
 from ramet.store.rows import columns_of
 from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
-from ramet.store.tables import hold, is_live, operation, replica_set, service
+from ramet.store.tables import hold, is_live, is_ready_fork_of_now, operation, replica_set, service, was_archived
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
 _LATEST_FORKS = 10
@@ -134,8 +134,7 @@ def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
 
 def deleted_with_archive(tx: sa.Connection) -> dict[str, str]:
     """Return id and name of each deleted service that had a base backup in the archive, before a recovery or since."""
-    had = service.c.deleted_at.is_not(None) & (service.c.archive_base_at.is_not(None) | service.c.recovered)
-    query = sa.select(service.c.id, service.c.name).where(had).order_by(service.c.id)
+    query = sa.select(service.c.id, service.c.name).where(was_archived).order_by(service.c.id)
     return {row.id: row.name for row in tx.execute(query)}
 
 
@@ -166,9 +165,9 @@ def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, 
     own = (operation.c.subject == service_id) & (operation.c.procedure == ProcedureName.UPGRADE.value)
     opened = operation.c.state["is_open"].as_boolean()
     last = sa.select(sa.func.max(operation.c.finished_at)).where(own, opened).scalar_subquery()
-    fork = (service.c.parent_service_id == service_id) & (service.c.fork_strategy == ForkStrategy.NOW.value)
+    fork = (service.c.parent_service_id == service_id) & is_ready_fork_of_now
     fork &= last.is_(None) | (service.c.ready_at > last)
-    query = sa.select(service.c.report).where(fork, service.c.ready_at.is_not(None), service.c.unclaimed.is_(False))
+    query = sa.select(service.c.report).where(fork, service.c.unclaimed.is_(False))
     reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
     captures = [fork_facts(report).capture for report in reports if report]
     return [(one.timeline, one.end_lsn) for one in captures if one.timeline is not None and one.end_lsn is not None]
@@ -238,7 +237,7 @@ def finish_operation(tx: sa.Connection, service_id: str, operation_id: str, **co
 
 def release_claims(tx: sa.Connection, operation_id: str, **columns: Any) -> None:
     """End the claims that an operation has on any services, and set columns of these."""
-    claimed = service.c.operation_id == operation_id
+    claimed = (service.c.operation_id == operation_id) & service.c.deleted_at.is_(None)  # deleted ones have no claim
     made = service.update().where(claimed).values({"operation_id": None, **columns}).returning(service.c.id)
     journal_of(tx).changed.extend((service_id, columns) for service_id in tx.scalars(made))
 

@@ -60,7 +60,17 @@ for _name in ("protected", "asleep", "unclaimed", "half_promoted", "recovered"):
 _live_service = is_live(service)
 sa.Index("uq_service_port", service.c.port, unique=True, sqlite_where=_live_service, postgresql_where=_live_service)
 sa.Index("ix_service_made_by", service.c.made_by, sqlite_where=_live_service, postgresql_where=_live_service)
-sa.Index("ix_service_listing", service.c.project_id, service.c.created_at, service.c.id)
+_by_age = (service.c.project_id, service.c.created_at, service.c.id)
+sa.Index("ix_service_listing", *_by_age)
+_is_present = service.c.deleted_at.is_(None)
+sa.Index("ix_service_present", *_by_age, sqlite_where=_is_present, postgresql_where=_is_present)
+is_ready_fork_of_now = service.c.ready_at.is_not(None) & (service.c.fork_strategy == sa.literal_column("'NOW'"))
+_by_parent = (service.c.parent_service_id, service.c.ready_at)
+sa.Index("ix_service_parent", *_by_parent, sqlite_where=is_ready_fork_of_now, postgresql_where=is_ready_fork_of_now)
+# Deleted ones that had a base backup in the archive, before a recovery or since.
+was_archived = service.c.deleted_at.is_not(None) & (service.c.archive_base_at.is_not(None) | service.c.recovered)
+_names = (service.c.id, service.c.name)
+sa.Index("ix_service_in_archive", *_names, sqlite_where=was_archived, postgresql_where=was_archived)
 
 replica_set = _table(
     "replica_set",
@@ -98,6 +108,7 @@ operation = _table(
 )  # fmt: skip
 _is_under_way = operation.c.status.in_(("RUNNING", "UNDOING"))
 sa.Index("ix_operation_due", operation.c.run_at, sqlite_where=_is_under_way, postgresql_where=_is_under_way)
+sa.Index("ix_operation_listing", operation.c.created_at, operation.c.id)
 _is_over = operation.c.finished_at.is_not(None)
 sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, postgresql_where=_is_over)
 operation_event = _table(
