@@ -2,15 +2,16 @@
 
 import base64
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import sqlalchemy as sa
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -28,7 +29,7 @@ from ramet.model.rights import Role
 from ramet.monitoring import scrape
 from ramet.monitoring.scrape import Access, Asker
 from ramet.monitoring.service_collector import MEANINGS, service_metrics
-from ramet.store import listed_services, monitoring
+from ramet.store import listed_services, monitoring, replica_sets
 from ramet.store import services as rows
 from ramet.store.database import Store
 from tests.monitoring.conftest import TOKEN, Monitored
@@ -131,6 +132,23 @@ def test_a_scrape_of_a_key_reads_the_rows_of_its_project_only(monitored: Monitor
             everything = read()
             assert dict(read(own)) == {key: value for key, value in everything.items() if key in own}
             assert len(read(own)) < len(everything)
+
+
+def test_a_scrape_of_the_operator_reads_the_samples_of_what_exists_only(
+    monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Sequence[str] | None] = []
+    newest = monitoring.newest_samples
+
+    def noted(tx: sa.Connection, since: datetime, subjects: Sequence[str] | None = None) -> object:
+        asked.append(subjects)
+        return newest(tx, since, subjects)
+
+    monkeypatch.setattr(monitoring, "newest_samples", noted)
+    list(service_metrics(monitored.runtime.plane, None))
+    with monitored.runtime.store.read() as tx:
+        living = [*rows.live_services(tx), *replica_sets.live_sets(tx)]
+    assert asked == [[each.id for each in living]]
 
 
 def test_a_forker_reads_nothing_of_its_project(monitored: Monitored) -> None:

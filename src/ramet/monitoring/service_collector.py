@@ -69,10 +69,11 @@ def _read(plane: Plane, project_id: str | None) -> _Known:
     with plane.store.read() as tx:
         found = services.live_services(tx, *([] if project_id is None else [service.c.project_id == project_id]))
         sets = replica_sets.live_sets(tx, project_id=project_id)
-        subjects = None if project_id is None else [*(each.id for each in found), *(each.id for each in sets)]
+        subjects = [*(each.id for each in found), *(each.id for each in sets)]
         samples = monitoring.newest_samples(tx, now - CURRENT, subjects)
-        times = monitoring.snapshot_times(tx, subjects)
-        restarts = monitoring.restarts(tx, now - _RESTARTS_SINCE, subjects)
+        own = None if project_id is None else subjects
+        times = monitoring.snapshot_times(tx, own)
+        restarts = monitoring.restarts(tx, now - _RESTARTS_SINCE, own)
     warm = [each for each in found if each.unclaimed]
     return _Known(now, [each for each in found if not each.unclaimed], sets, samples, times, warm, restarts)
 
