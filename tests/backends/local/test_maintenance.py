@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -31,6 +32,21 @@ def test_what_was_archived_has_checksums_after_maintenance(backend: LocalBackend
     assert archived
     backend.servers.maintain(parent, 10.0, datetime.now(UTC))
     assert set(archived) <= set(digests.digests(paths))
+
+
+class _Changing(dict[tuple[str, str], float]):
+    """A dict to which another thread adds something whenever it is walked."""
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for key in super().__iter__():
+            self[f"{key[0]}+", "log"] = 0.0
+            yield key
+
+
+def test_a_server_is_removed_while_maintenance_of_others_goes_on(backend: LocalBackend) -> None:
+    due = _Changing({(one, "log"): 0.0 for one in ("gone000000", "blog000000")})
+    replace(backend.servers, _due_at=due).destroy("gone000000")
+    assert due.keys() == {("blog000000", "log")}
 
 
 def test_a_short_budget_is_made_up_for_by_the_next_calls(backend: LocalBackend, parent: Server) -> None:

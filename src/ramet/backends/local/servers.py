@@ -192,8 +192,8 @@ class LocalServers:
         """
         paths = self.instances.paths(service_id)
         self.endpoints.close(service_id)
-        for key in [key for key in self._due_at if key[0] == service_id]:
-            self._due_at.pop(key, None)
+        for work in ("log", "archive", "certificate"):  # not what the dict has: maintenance adds to it at this moment
+            self._due_at.pop((service_id, work), None)
         remove_all(
             partial(self.poolers.stop_all, service_id),
             partial(self.instances.end, service_id, _KILL_SECONDS),
