@@ -219,6 +219,7 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
     """Return what runs without a request: its name, the seconds from one run to the next, and the function."""
     snapshot_seconds = min(_LOOK_SECONDS[settings.backend], plane.restore.snapshot_interval_seconds)
     history, archive = timedelta(days=settings.history_days), timedelta(days=settings.archive_days)
+    guard = StorageGuard(plane)
     most_unasked, following = automatic_forks(settings, plane.backend.host.volume_type()), Observing(plane)
     return [
         *_catalogue_duty(settings, plane),
@@ -235,9 +236,9 @@ def _duties(settings: Settings, plane: Plane, trusted: TrustedTime) -> list[Duty
         Duty("waking", WAKING_SECONDS, Waking(plane).attend, at_start=False),
         Duty("warm forks", EVERY_SECONDS, KeepingWarm(plane, most_unasked).maintain, at_start=False),
         Duty("lost snapshots", 60.0, LostSnapshots(plane).remove),
-        Duty("storage guard", 0.25, StorageGuard(plane).check),
+        Duty("storage guard", 0.25, guard.check),
         Duty("snapshots", snapshot_seconds, ScheduledSnapshots(plane).take_due),
-        Duty("expired snapshots", 60.0, Expiry(plane, trusted.now).remove_due, at_start=False),
+        Duty("expired snapshots", 60.0, Expiry(plane, trusted.now, guard).remove_due, at_start=False),
         Duty("disk", 3600.0, plane.backend.host.discard_free_blocks),
         Duty("history", 600.0, lambda: retention.remove_history(plane, trusted.now(), history)),
         Duty("drills", 60.0, partial(drills.submit_due_drill, plane)),

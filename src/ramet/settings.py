@@ -406,6 +406,8 @@ def make_data_dir(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         if directory.stat().st_uid == os.geteuid():
             directory.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    except PermissionError:
+        raise
     except OSError as error:
         message = f"The data directory {directory} cannot be made: {error.strerror}"
         raise Failed("DATA_DIR_NOT_MADE", message, "Name another one with --data or RAMET_DATA_DIR.") from error

@@ -178,7 +178,7 @@ def submit_drill(world: World, parent: str) -> str:
 
 def submit_expire(world: World, parent: str) -> str:
     make_expired_snapshots(world, parent)
-    Expiry(world.plane, world.plane.clock).remove_due()
+    Expiry(world.plane, world.plane.clock, world.storage_guard).remove_due()
     return parent
 
 

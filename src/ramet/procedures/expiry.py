@@ -1,10 +1,11 @@
 """Remove what the restore window of a service no longer needs, where no snapshot is taken that would do it.
 
 step     leaves behind                                            undo
-retire   no rows of snapshots that no restore point needs         -
+retire   a hold on the service, and no rows of snapshots that     -
+         no restore point needs
 sweep    no files of them, and no WAL older than the window       -
 
-It leaves a service that is held alone: a fork may be using its snapshots.
+It leaves a service alone that is held or changed: a fork may be using its snapshots.
 """
 
 from collections.abc import Collection
@@ -17,7 +18,7 @@ from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
 from ramet.model.service import Service
 from ramet.model.snapshot import Snapshot, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Work
-from ramet.procedures.servers import Steps, Tools
+from ramet.procedures.servers import Steps, Tools, release_holds
 from ramet.procedures.state import ExpiryState
 from ramet.store import services, snapshots
 
@@ -28,11 +29,14 @@ class Expire(Steps):
     name = ProcedureName.EXPIRE
 
     def retire(self, work: Work[ExpiryState]) -> Outcome:
-        with self.tools.store.read() as tx:
-            is_held, known = bool(services.holders(tx, work.subject)), snapshots.list_snapshots(tx, work.subject)
-        service = self.tools.service(work.subject)
-        if is_held or service.activity is not None or service.deleted_at is not None:
-            return Done()
+        with self.tools.store.write() as tx:
+            service, holders = services.get_service(tx, work.subject, lock=True), services.holders(tx, work.subject)
+            others = set(holders) - {work.operation_id}
+            if service is None or service.deleted_at is not None or service.activity is not None or others:
+                return Done(changes=lambda tx: release_holds(tx, work))
+            if not holders:
+                services.add_hold(tx, work.subject, work.operation_id)
+            known = snapshots.list_snapshots(tx, work.subject)
         unneeded = expired(self.tools, service, known)
         return Next(
             "sweep",
@@ -42,7 +46,7 @@ class Expire(Steps):
 
     def sweep(self, work: Work[ExpiryState]) -> Outcome:
         remove_files(self.tools, work.subject, work.state.retired)
-        return Done()
+        return Done(changes=lambda tx: release_holds(tx, work))
 
 
 def expired(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]:

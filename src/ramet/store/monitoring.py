@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from ramet.model.metrics import Sample
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
+from ramet.model.status import OperationStatus
 from ramet.store.database import epoch_seconds
 from ramet.store.due import DUE_SINCE, UNDER_WAY
 from ramet.store.tables import metric_sample, operation, snapshot
@@ -83,7 +84,8 @@ def snapshot_times(
 
 def restarts(tx: sa.Connection, since: datetime, subjects: Sequence[str] | None = None) -> Mapping[str, int]:
     """Return how often each service was started again since a time because it was down; most are missing."""
-    ended = (operation.c.procedure == ProcedureName.RESTART.value) & (operation.c.finished_at >= since)
+    succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
+    ended = succeeded & (operation.c.procedure == ProcedureName.RESTART.value) & (operation.c.finished_at >= since)
     query = sa.select(operation.c.subject, sa.func.count()).where(ended, *_among(operation.c.subject, subjects))
     return {row[0]: row[1] for row in tx.execute(query.group_by(operation.c.subject))}
 

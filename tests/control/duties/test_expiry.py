@@ -17,7 +17,7 @@ from tests.worlds import World, fork_service, look
 
 
 def remove(world: World) -> None:
-    Expiry(world.plane, world.plane.clock).remove_due()
+    Expiry(world.plane, world.plane.clock, world.storage_guard).remove_due()
     world.worker.run_until_idle()
 
 
@@ -73,11 +73,10 @@ def test_a_sleeping_service_is_treated_like_one_that_serves(world: World) -> Non
 
 
 @pytest.mark.parametrize("rests", ["paused", "down"])
-def test_one_that_is_paused_or_down_keeps_all_until_the_storage_is_nearly_full(
-    world: World, monkeypatch: pytest.MonkeyPatch, rests: str
-) -> None:
+def test_one_that_is_paused_or_down_keeps_all_until_the_storage_is_nearly_full(world: World, rests: str) -> None:
     service = world.create()
     ids = make_expired_snapshots(world, service.id)
+    set_columns(world, service, storage_warning="The storage was nearly full.")
     if rests == "paused":
         services.stop_service(world.plane, world.project.id, service.id)
         world.worker.run_until_idle()
@@ -85,7 +84,7 @@ def test_one_that_is_paused_or_down_keeps_all_until_the_storage_is_nearly_full(
         set_columns(world, service, down_reason="It does not start.")
     remove(world)
     assert left(world, service) == ids
-    monkeypatch.setattr(world.backend.host, "storage_pressure", lambda *_server, lasting: "nearly full")
+    world.storage_guard.is_nearly_full = True
     remove(world)
     assert left(world, service) == ids[-1:]
 
@@ -94,8 +93,39 @@ def test_expired_snapshots_stay_while_a_fork_holds_the_service(world: World) -> 
     service = world.create()
     ids = make_expired_snapshots(world, service.id)
     fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
-    Expiry(world.plane, world.plane.clock).remove_due()
+    Expiry(world.plane, world.plane.clock, world.storage_guard).remove_due()
     assert left(world, service) == ids
     world.worker.run_until_idle()
     remove(world)
     assert left(world, service) == ids[-1:]
+
+
+def test_wal_that_the_archive_did_not_have_is_removed_when_it_has_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, discarded = world.create(), []
+    ids, duty = make_expired_snapshots(world, service.id), Expiry(world.plane, world.plane.clock, world.storage_guard)
+    monkeypatch.setattr(world.backend.restore, "discard_wal", lambda *given: discarded.append(given))
+    world.backend.archive.location = "memory://archive"
+    set_columns(world, service, settings={"archive": True})
+    for archived_until, times in ((None, 0), (None, 0), (world.plane.clock(), 1), (world.plane.clock(), 1)):
+        set_columns(world, service, archived_until=archived_until)
+        duty.remove_due()
+        world.worker.run_until_idle()
+        assert (left(world, service), len(discarded)) == (ids[-1:], times)
+
+
+def test_a_service_is_held_until_the_files_are_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = world.create()
+    make_expired_snapshots(world, service.id)
+    holders: list[str] = []
+
+    def note(service_id: str, _snapshot_id: str) -> None:
+        with world.store.read() as tx:
+            holders.extend(rows.holders(tx, service_id))
+
+    monkeypatch.setattr(world.backend.restore, "delete_snapshot", note)
+    remove(world)
+    assert len(holders) == 2
+    with world.store.read() as tx:
+        assert not rows.holders(tx, service.id)

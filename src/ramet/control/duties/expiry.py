@@ -5,25 +5,34 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ramet.control.duties.faults import Faults
+from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.plane import Plane
+from ramet.model.archive import awaits_archive, is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import is_sparing, settings_of
 from ramet.model.service import Service
-from ramet.model.snapshot import newest, retired
+from ramet.model.snapshot import Snapshot, newest, retired, rollable
 from ramet.procedures.spec import submit
 from ramet.procedures.state import ExpiryState
 from ramet.store import operations, services, snapshots
 
 # Each snapshot removes what has expired; so does this where the last one is older.
 _WITHOUT_SNAPSHOT = timedelta(hours=1)
+_REMOVING = (ProcedureName.SNAPSHOT, ProcedureName.EXPIRE)
 
 
 @dataclass
 class Expiry:
-    """The duty. `now` is the time by which snapshots are old enough to be removed."""
+    """The duty. `now` is the time by which snapshots are old enough to be removed; `guard` looks at the storage.
+
+    It remembers, where there is an off-host archive, the oldest snapshot of a service after whose WAL was removed:
+    WAL that the archive does not have yet stays, and nothing else would remove it later.
+    """
 
     plane: Plane
     now: Callable[[], datetime]
+    guard: StorageGuard
+    _trimmed_to: dict[str, str] = field(default_factory=dict)
     _faults: Faults = field(default_factory=lambda: Faults("expired snapshots"))
 
     def remove_due(self) -> None:
@@ -34,15 +43,14 @@ class Expiry:
         """
         if self.plane.backend.copies.are_needed():
             return
-        is_short = self.plane.backend.host.storage_pressure(None, lasting=True) is not None
         with self.plane.store.read() as tx:
             made = [service for service in services.live_services(tx) if service.ready_at is not None]
         for service in made:
-            is_short_of_room = is_short or service.storage_warning is not None
             rests = (service.paused and not service.asleep) or service.down_reason is not None
-            if is_short_of_room or not rests:
+            is_short = self.guard.is_nearly_full or (not rests and service.storage_warning is not None)
+            if is_short or not rests:
                 with self._faults.contained(service.id):
-                    self._remove(service, is_at_once=is_short_of_room)
+                    self._remove(service, is_at_once=is_short)
 
     def _remove(self, service: Service, *, is_at_once: bool) -> None:
         with self.plane.store.read() as tx:
@@ -52,17 +60,24 @@ class Expiry:
             return
         window = settings_of(service.settings, self.plane.restore).window
         sparing = is_sparing(self.plane.backend.host.volume_type(), service.settings)
-        if retired(known, now, window, is_sparing=sparing):
-            self._submit(service.id)
+        archived = self._first_archived(service, known)
+        is_due = retired(known, now, window, is_sparing=sparing) or self._trimmed_to.get(service.id) != archived
+        if is_due and self._submit(service.id) and archived is not None:
+            self._trimmed_to[service.id] = archived
 
-    def _submit(self, service_id: str) -> None:
+    def _first_archived(self, service: Service, known: list[Snapshot]) -> str | None:
+        """Return the oldest snapshot before which the off-host archive has all WAL; None where it waits for WAL."""
+        if self.plane.backend.archive.url() is None or not is_archived(service):
+            return None
+        oldest = next(iter(rollable(known)), None)
+        return None if oldest is None or awaits_archive(service, oldest.taken_at) else oldest.id
+
+    def _submit(self, service_id: str) -> bool:
         with self.plane.change() as tx:
             service = services.get_service(tx, service_id, lock=True)
             is_changing = service is None or service.deleted_at is not None or service.activity is not None
             is_in_use = is_changing or services.holders(tx, service_id)
-            is_under_way = any(operations.under_way(tx, service_id, each) for each in _REMOVING)
-            if not is_in_use and not is_under_way:
-                submit(tx, ProcedureName.EXPIRE, service_id, ExpiryState())
-
-
-_REMOVING = (ProcedureName.SNAPSHOT, ProcedureName.EXPIRE)
+            if is_in_use or any(operations.under_way(tx, service_id, each) for each in _REMOVING):
+                return False
+            submit(tx, ProcedureName.EXPIRE, service_id, ExpiryState())
+            return True

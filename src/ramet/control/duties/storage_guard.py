@@ -20,9 +20,13 @@ _AT_ONCE = 16
 
 @dataclass
 class StorageGuard:
-    """The duty: it checks the storage often, and once a second the services, which another process may have changed."""
+    """The duty: it checks the storage often, and once a second the services, which another process may have changed.
+
+    `is_nearly_full` is what it found the last time.
+    """
 
     plane: Plane
+    is_nearly_full: bool = False
     _is_short: bool = False
     _checked_at: float | None = None
     _faults: Faults = field(default_factory=lambda: Faults("storage guard"))
@@ -48,7 +52,8 @@ class StorageGuard:
         concerned = [service for service in known if reasons[service.id] or service.storage_warning]
         self._warn([service for service in concerned if service.storage_warning is None], reasons)
         left = self._set_all(concerned, reasons)
-        self._is_short = pressure is not None or bool(left)
+        self.is_nearly_full = pressure is not None
+        self._is_short = self.is_nearly_full or bool(left)
 
     def _serving(self) -> Sequence[Service]:
         """Return the services that clients can fill: an operation may leave its service serving for hours."""
