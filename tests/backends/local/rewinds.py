@@ -35,4 +35,5 @@ def rewind(backend: LocalBackend, server: Server, snapshot_id: str, *, boots: bo
     replacements.move_data(copy, server, [first])
     run(backend, server)
     replacements.adopt(server, copy)
+    backend.servers.destroy(copy.service_id)
     return first

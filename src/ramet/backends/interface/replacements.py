@@ -48,7 +48,7 @@ class Replacements(Protocol):
         """Stop a server for its replacement, and note the passwords of its roles beside the copy.
 
         Clients of its pooler wait, as far as that is possible; others lose their sessions. It is stopped cleanly unless
-        it does not start any more.
+        it does not start any more. Nothing of it goes to the off-host archive until `open`, or until the copy is gone.
         """
 
     def move_data(self, source: Server, target: Server, snapshot_ids: Sequence[str] = ()) -> None:

@@ -91,9 +91,11 @@ class LocalReplacements:
     def release(self, server: Server, copy: Server) -> None:
         """Stop the server; its pooler waits, but not for transactions that take longer than a few seconds.
 
-        One that was stopped before its passwords were noted is started for that: the copy has other ones.
+        One that was stopped before its passwords were noted is started for that: the copy has other ones. The off-host
+        archive waits until the service is opened, or the copy is removed.
         """
         paths, beside = self._paths(server), self._paths(copy)
+        files.write(paths.replaced_by, copy.service_id, durable=True)
         if server.pooler_port is not None and postgres.is_ready(paths):
             self.servers.poolers.pause(server.service_id)
             wait_until(lambda: not _pooled_transactions(paths), _TRANSACTIONS_SECONDS, _PAUSE_SECONDS)
@@ -150,6 +152,7 @@ class LocalReplacements:
         timeline_ends.end(self.driver, before, after, self.instances.installation_of(server))
 
     def open(self, server: Server) -> None:
+        self._paths(server).replaced_by.unlink(missing_ok=True)
         if server.pooler_port is not None:  # one that waits answers nobody
             self.instances.open(server)
             self.servers.poolers.resume(server.service_id)

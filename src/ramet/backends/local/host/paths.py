@@ -53,6 +53,7 @@ class ServicePaths:
     start_lock = _inside("root", "start.lock")  # held while a server is started in this data directory
     archiving_lock = _inside("root", "off_host.lock")  # held while its archive off the host is read or written
     uploading_lock = _inside("root", "off_host_upload.lock")  # held while a base backup is sent there
+    replaced_by = _inside("root", "replaced_by")  # the id of the copy whose data replaces that of this service
     process_record = _inside("root", "process.json")  # of the process that was started here last
 
 

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.base_backups import BaseBackups
 from ramet.archive.layout import backup_id_of
+from ramet.backends.interface.archive import ARCHIVE_BUSY
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
-from ramet.backends.local.off_host.exclusive import kept_in_place
+from ramet.backends.local.off_host.exclusive import check_not_replaced, kept_in_place
 from ramet.backends.local.off_host.progress import Base, BaseProgress, WalProgress, read_progress, write_progress
 from ramet.backends.local.off_host.shipping import end_of, is_after, is_left, open_hole
 from ramet.backends.local.restore import base_backup, snapshots
@@ -20,6 +21,7 @@ from ramet.backends.local.restore.single_user import LABEL
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal.segment import segment_named
+from ramet.errors import Unavailable
 from ramet.machine.installation import Installation
 from ramet.model.snapshot import lsn_number
 
@@ -53,9 +55,14 @@ class BaseUpload:
     backups: BaseBackups
 
     def run(self) -> str:
-        """Upload a base backup; return "" when it is complete, or waits for a snapshot."""
-        with kept_in_place(self.paths, self.paths.uploading_lock, self.installation.major):
-            return self._run()
+        """Upload a base backup; return "" when it is complete, or waits for a snapshot or other work on the service."""
+        try:
+            with kept_in_place(self.paths, self.paths.uploading_lock, self.installation.major):
+                return self._run()
+        except Unavailable as error:
+            if error.code != ARCHIVE_BUSY:
+                raise
+            return ""
 
     def _run(self) -> str:
         snapshot_id = read_progress(self.paths, BaseProgress).snapshot_id
@@ -100,6 +107,7 @@ class BaseUpload:
         files.write(self._directory / f"{snapshot_id}.json", files.read_bytes(source / "base.json"))
         tree = self._tree(snapshot_id)
         base = snapshots.copy_data(self.driver, self.paths, snapshot_id, tree)
+        check_not_replaced(self.paths)
         if not source.is_dir():
             self._remove()  # the copy lacks what was gone by then
             return False

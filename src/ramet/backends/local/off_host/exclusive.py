@@ -1,4 +1,5 @@
-"""Keeping the directory of a service from being handed to another id while something of it goes to the archive."""
+"""Keeping the directory of a service from being handed to another id while something of it goes to the archive, and
+the archive from data that may be taken back."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,12 +15,13 @@ _WAIT_SECONDS = 1.0
 
 @contextmanager
 def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[None]:
-    """Hold a lock of a service's directory. Raises Unavailable when that is in use, or has data of another version,
-    Failed when its version cannot be read, FileNotFoundError when there is none.
+    """Hold a lock of a service's directory. Raises Unavailable when that is in use, or its data is being replaced or
+    has another version, Failed when its version cannot be read, FileNotFoundError when there is none.
     """
     with ExitStack() as stack:
         try:
             stack.enter_context(files.locked(lock, timeout_seconds=_WAIT_SECONDS))
+            check_not_replaced(paths)
             version = int(files.read_existing(paths.data / "PG_VERSION"))
         except TimeoutError as error:
             raise Unavailable(ARCHIVE_BUSY, f"Other work uses the archive of service {paths.service_id}") from error
@@ -30,6 +32,17 @@ def kept_in_place(paths: ServicePaths, lock: Path, pg_major: int) -> Iterator[No
         if version != pg_major:
             raise Unavailable(ARCHIVE_BUSY, f"Service {paths.service_id} has just been upgraded to {version}")
         yield
+
+
+def check_not_replaced(paths: ServicePaths) -> None:
+    """Raise Unavailable while the data of a service is being replaced, which may be undone.
+
+    That takes no lock. So ask after a snapshot or a WAL file was found, and before it is used: an undone replacement
+    ends after what it brought was removed. It ends with the directory of the copy, if it was never opened.
+    """
+    copy_id = files.read(paths.replaced_by)
+    if copy_id and paths.root.with_name(copy_id).is_dir():
+        raise Unavailable(ARCHIVE_BUSY, f"The data of service {paths.service_id} is being replaced")
 
 
 def is_in_use(lock: Path) -> bool:

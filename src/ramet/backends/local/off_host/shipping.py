@@ -13,6 +13,7 @@ from ramet.archive.layout import is_wal_file
 from ramet.archive.wal import WalArchive
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.digests import record_digest
+from ramet.backends.local.off_host.exclusive import check_not_replaced
 from ramet.backends.local.off_host.progress import Base, Hole, WalProgress, read_progress, write_progress
 from ramet.backends.local.restore import snapshots
 from ramet.backends.local.sql import connections
@@ -120,10 +121,12 @@ def switch_segment(paths: ServicePaths) -> None:
 def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
     """Send archived WAL files that the store does not have yet, in order, for about `seconds`. May run twice.
 
-    Segments that were lost before they were sent leave a hole. Raises Unavailable when the store does not answer.
+    Segments that were lost before they were sent leave a hole. Raises Unavailable when the store does not answer, or
+    the data of the service is being replaced.
     """
     progress, deadline = read_progress(paths, WalProgress), time.monotonic() + seconds
     for name in _other_files(paths, progress):
+        check_not_replaced(paths)
         record_digest(paths, name, wal.upload(paths.archive / name))
         progress = replace(progress, other_files=(*progress.other_files, name))
         write_progress(paths, progress)
@@ -134,6 +137,7 @@ def ship(paths: ServicePaths, wal: WalArchive, seconds: float) -> WalProgress:
         if missing is not None:
             hole = Hole(missing.name, segment.name, progress.archived_until)
             progress = replace(progress, holes=(*progress.holes, hole))
+        check_not_replaced(paths)
         record_digest(paths, segment.name, wal.upload(paths.archive / segment.name))
         progress = replace(progress, segment=segment.name)
         write_progress(paths, progress)
