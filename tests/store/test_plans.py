@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ramet.store import monitoring, operations, running, services
+from ramet.store import metrics, monitoring, operations, running, services
 from ramet.store.database import Store
 from ramet.store.due import Known
 from ramet.store.history import list_operations
@@ -45,10 +45,17 @@ _BY_INDEX: dict[str, tuple[Read, str]] = {
         partial(list_operations, project_id="demo", service_id=None, limit=9, before=None, everything=False),
         "ix_operation_listing",
     ),
-    "durations": (
-        partial(operations.durations, procedure="fork", state={}, project_id="demo", limit=9),
-        "ix_operation_listing",
+    "operations of a service": (
+        partial(list_operations, project_id="demo", service_id="shop", limit=9, before=None, everything=False),
+        "ix_operation_subject",
     ),
+    "durations_of_forks": (
+        partial(operations.durations_of_forks, state={}, project_id="demo", limit=9),
+        "ix_service_listing",
+    ),
+    "restarts": (partial(monitoring.restarts, since=NOW), "ix_operation_over"),
+    "own_space_in_project": (partial(metrics.own_space_in_project, project_id="demo"), "ix_service_present"),
+    "usage_in_project": (partial(metrics.usage_in_project, project_id="demo", since=NOW), "ix_service_present"),
 }
 
 

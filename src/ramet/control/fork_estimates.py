@@ -11,7 +11,6 @@ from ramet.control.forks import ForkPlan
 from ramet.control.plane import Plane
 from ramet.control.restore import written_bytes
 from ramet.model.fork import ForkStrategy
-from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import Snapshot, in_wal_order, lsn_number, newest
 from ramet.procedures.servers import server_of, source_of
 from ramet.store import operations, services
@@ -100,5 +99,5 @@ def wal_between(
 
 def _typical_seconds(tx: sa.Connection, project_id: str) -> float:
     """Return the median of what the last forks as of now took, from request to READY."""
-    measured = operations.durations(tx, ProcedureName.FORK, {"strategy": ForkStrategy.NOW.value}, project_id, _MEASURED)
+    measured = operations.durations_of_forks(tx, {"strategy": ForkStrategy.NOW.value}, project_id, _MEASURED)
     return median(measured) if measured else _UNMEASURED_SECONDS

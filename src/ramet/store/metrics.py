@@ -36,7 +36,7 @@ _SUBJECTS = (service, replica_set)
 _LIVING = [sa.select(each.c.id).where(each.c.id == sa.bindparam("subject"), is_live(each)) for each in _SUBJECTS]
 _FOLLOWING = sa.select(sa.func.min(metric_sample.c.subject)).where(metric_sample.c.subject > sa.bindparam("subject"))
 _USAGES_IN_PROJECT = _USAGES.join(service, service.c.id == last_usage.c.subject).where(
-    service.c.project_id == sa.bindparam("same_project")
+    service.c.project_id == sa.bindparam("same_project"), service.c.deleted_at.is_(None)
 )
 
 
@@ -99,7 +99,8 @@ def own_space_in_project(tx: sa.Connection, project_id: str) -> dict[str, int | 
     """Return what the services of a project occupy of their own; those that were not measured yet are missing."""
     measured = last_usage.join(service, service.c.id == last_usage.c.subject)
     query = sa.select(last_usage.c.subject, last_usage.c.own_bytes).select_from(measured)
-    rows = tx.execute(query.where(service.c.project_id == project_id, last_usage.c.own_at.is_not(None)))
+    own = (service.c.project_id == project_id) & service.c.deleted_at.is_(None)
+    rows = tx.execute(query.where(own, last_usage.c.own_at.is_not(None)))
     return {row.subject: row.own_bytes for row in rows}
 
 

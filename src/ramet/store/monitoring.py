@@ -1,5 +1,6 @@
 """Rows that a scrape reads, in a few queries for all services: the queue, samples, ages of snapshots, restarts."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -86,8 +87,8 @@ def restarts(tx: sa.Connection, since: datetime, subjects: Sequence[str] | None 
     """Return how often each service was started again since a time because it was down; most are missing."""
     succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
     ended = succeeded & (operation.c.procedure == ProcedureName.RESTART.value) & (operation.c.finished_at >= since)
-    query = sa.select(operation.c.subject, sa.func.count()).where(ended, *_among(operation.c.subject, subjects))
-    return {row[0]: row[1] for row in tx.execute(query.group_by(operation.c.subject))}
+    query = sa.select(operation.c.subject).where(ended, *_among(operation.c.subject, subjects))
+    return Counter(tx.scalars(query))  # grouped by the database, SQLite would read all operations
 
 
 def _among(column: sa.ColumnElement[str], ids: Sequence[str] | None) -> Sequence[sa.ColumnElement[bool]]:

@@ -204,14 +204,15 @@ def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any,
     return found
 
 
-def durations(tx: sa.Connection, procedure: str, state: dict[str, Any], project_id: str, limit: int) -> list[float]:
-    """Return the seconds that a project's last succeeded operations took whose state has these values."""
-    mine = sa.exists().where(service.c.id == operation.c.subject, service.c.project_id == project_id)
+def durations_of_forks(tx: sa.Connection, state: dict[str, Any], project_id: str, limit: int) -> list[float]:
+    """Return the seconds that a project's last succeeded forks took whose operation's state has these values."""
+    of_fork = operation.c.procedure == ProcedureName.FORK.value
     succeeded = operation.c.status == OperationStatus.SUCCEEDED.value
     query = (
         sa.select(operation.c.created_at, operation.c.finished_at, operation.c.state)
-        .where(mine, succeeded, operation.c.procedure == procedure)
-        .order_by(operation.c.created_at.desc())
+        .select_from(service.join(operation, operation.c.subject == service.c.id))
+        .where(service.c.project_id == project_id, of_fork, succeeded)
+        .order_by(service.c.created_at.desc())
         .limit(limit)
     )
     return [
