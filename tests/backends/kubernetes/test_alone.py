@@ -15,7 +15,7 @@ from ramet.backends.kubernetes.restore import KubernetesRestore
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
 from tests.backends.kubernetes.servers import SHARED
-from tests.backends.local.hosts import boot, make_servers, new_server
+from tests.backends.local.hosts import boot, elsewhere, make_servers, new_server
 
 # ANALYZE computes the expression of the index, and so waits as long as somebody has the advisory lock.
 _SLOW = """
@@ -44,12 +44,7 @@ def paths() -> Iterator[ServicePaths]:
 
 def process_of(server: ServicePaths, directory: Path) -> KubernetesRestore:
     """Return what another process has: a socket and locks of its own, to the same server."""
-    (directory / "data").mkdir(parents=True)
-    (socket,) = (one for one in server.sockets.iterdir() if one.is_socket())
-    (directory / ".s.PGSQL.5432").symlink_to(socket)
-    (directory / "data/PG_VERSION").write_text((server.data / "PG_VERSION").read_text())
-    (directory / "data/postmaster.pid").write_text("\n\n\n5432\n")
-    own = ServicePaths(directory, directory)
+    own = elsewhere(server, directory)
     tunnels = SimpleNamespace(root=lambda: directory)
     place: Any = SimpleNamespace(paths=lambda _: own, check_runs=lambda _: None, tunnels=tunnels)
     return KubernetesRestore(cast(Place, place), KubernetesCopies(place))

@@ -15,7 +15,7 @@ from harness.waiting import eventually
 from ramet.backends.interface.values import Server
 from ramet.backends.local.host.certificates import open_authority
 from ramet.backends.local.host.cgroups import open_limits
-from ramet.backends.local.host.paths import layout_of
+from ramet.backends.local.host.paths import ServicePaths, layout_of
 from ramet.backends.local.host.system_user import server_account
 from ramet.backends.local.server.config_files import ConfigFiles
 from ramet.backends.local.server.instances import Instances
@@ -83,6 +83,16 @@ def restart(instances: Instances, server: Server) -> None:
     """Start a server, and wait until it is ready."""
     instances.start(server)
     eventually(lambda: instances.await_ready(server, 0.5).ready)
+
+
+def elsewhere(paths: ServicePaths, directory: Path) -> ServicePaths:
+    """Return where another process reaches a server that is not on its host: by a socket and files of its own."""
+    (directory / "data").mkdir(parents=True)
+    (socket,) = (one for one in paths.sockets.iterdir() if one.is_socket())
+    (directory / ".s.PGSQL.5432").symlink_to(socket)
+    (directory / "data/PG_VERSION").write_text((paths.data / "PG_VERSION").read_text())
+    (directory / "data/postmaster.pid").write_text("\n\n\n5432\n")
+    return ServicePaths(directory, directory)
 
 
 def connect(server: Server, password: Secret | str, **changes: str) -> psycopg.Connection[tuple[object, ...]]:

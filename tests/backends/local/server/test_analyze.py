@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.errors import Unavailable
-from tests.backends.local.hosts import boot, new_server, restart
+from tests.backends.local.hosts import boot, elsewhere, new_server, restart
 
 LOST = "the server, or the connection to it, was lost during ANALYZE"
 
@@ -72,13 +73,29 @@ class Killing(Allowance):
             yield
 
 
-def make_tables(paths: ServicePaths, *names: str) -> None:
+@dataclass
+class Acting(Allowance):
+    """Does the next of `acts` before each table whose indexes have expressions is analyzed."""
+
+    acts: list[Callable[[Connection], object]] = field(default_factory=list)
+
+    @contextmanager
+    def statement(self, paths: ServicePaths, connection: Connection, path: str) -> Iterator[None]:
+        """Act first."""
+        if self.acts:
+            self.acts.pop(0)(connection)
+        with super().statement(paths, connection, path):
+            yield
+
+
+def make_tables(paths: ServicePaths, *names: str, database: str = "postgres") -> None:
     for name in names:
-        run(paths, f"CREATE TABLE public.{name} AS SELECT 'x' AS word", f"CREATE INDEX ON public.{name} (lower(word))")
+        made = f"CREATE TABLE public.{name} AS SELECT 'x' AS word", f"CREATE INDEX ON public.{name} (lower(word))"
+        run(paths, *made, database=database)
 
 
-def analyzed(paths: ServicePaths) -> list[Any]:
-    with connections.connect(paths) as connection:
+def analyzed(paths: ServicePaths, database: str = "postgres") -> list[Any]:
+    with connections.connect(paths, database) as connection:
         found = connection.execute("SELECT tablename FROM pg_stats WHERE schemaname = 'public' AND attname = 'word'")
         return sorted(name for (name,) in found)
 
@@ -144,6 +161,50 @@ def test_a_server_that_cannot_be_reached_for_a_moment_is_waited_for(
     assert len(refused) == 1
 
 
+def restart_when_refused(monkeypatch: pytest.MonkeyPatch, instances: Instances, server: Server) -> None:
+    connect = connections.connect
+
+    @contextmanager
+    def connect_later(*args: Any) -> Iterator[Connection]:
+        try:
+            with connect(*args) as connection:
+                yield connection
+        except Unavailable:
+            restart(instances, server)
+            raise
+
+    monkeypatch.setattr(connections, "connect", connect_later)
+
+
+def test_a_server_that_is_restarted_in_order_loses_one_table(
+    instances: Instances, server: Server, paths: ServicePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pod, where another process restarts it."""
+    make_tables(paths, "first", "second", "third")
+    restart_when_refused(monkeypatch, instances, server)
+    acting = Acting(acts=[lambda _: postgres.stop(paths, 10)])
+    assert collect(elsewhere(paths, tmp_path), acting) == f"collected, except for postgres.public.first: {LOST}"
+    assert analyzed(paths) == ["second", "third"]
+
+
+def test_a_server_that_is_restarted_between_two_databases_loses_no_table(
+    instances: Instances, server: Server, paths: ServicePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(paths, "CREATE DATABASE zeta")
+    make_tables(paths, "first", database="zeta")
+    restart_when_refused(monkeypatch, instances, server)
+    listed = connections.databases
+
+    def stop_then(connection: Connection) -> list[connections.Database]:
+        found = listed(connection)
+        assert postgres.stop(paths, 10)
+        return found
+
+    monkeypatch.setattr(connections, "databases", stop_then)
+    assert collect(elsewhere(paths, tmp_path), Allowance()) == "collected"
+    assert analyzed(paths, "zeta") == ["first"]
+
+
 def test_a_service_that_is_removed_is_not_waited_for(paths: ServicePaths) -> None:
     make_tables(paths, "first", "second")
 
@@ -151,13 +212,21 @@ def test_a_service_that_is_removed_is_not_waited_for(paths: ServicePaths) -> Non
         paths.data.rename(paths.data.with_name("removed"))
         return connection.info.backend_pid
 
-    assert "not tried" in collect(paths, Killing(victim=remove))
+    with pytest.raises(Unavailable):
+        collect(paths, Killing(victim=remove))
     paths.data.with_name("removed").rename(paths.data)
 
 
 def test_a_server_that_is_stopped_has_no_result(paths: ServicePaths) -> None:
     with pytest.raises(Unavailable):
         collect(paths, Stopping())
+
+
+def test_a_server_that_is_stopped_after_it_was_lost_has_no_result(paths: ServicePaths) -> None:
+    make_tables(paths, "first", "second")
+    crash = lambda connection: os.kill(connection.info.backend_pid, signal.SIGKILL)  # noqa: E731
+    with pytest.raises(Unavailable):
+        collect(paths, Acting(acts=[crash, lambda _: postgres.stop(paths, 10)]))
 
 
 def test_a_database_that_cannot_be_entered_hinders_no_other_one(paths: ServicePaths) -> None:

@@ -57,10 +57,7 @@ def collect(paths: ServicePaths, allowance: Allowance) -> str:
         return shown(f"not collected: {error}")
     failures: list[str] = []
     for name in names:
-        found = [shown(f"{name}.{failure}") for failure in collection.analyze(name)]
-        if found and not collection.losses:
-            _await_serving(paths)
-        failures += found
+        failures += [shown(f"{name}.{failure}") for failure in collection.analyze(name)]
     if not failures:
         return "collected"
     more = f"; and {len(failures) - _SHOWN_FAILURES} more" if len(failures) > _SHOWN_FAILURES else ""
@@ -95,18 +92,27 @@ class _Collection:
     def analyze(self, name: str) -> Iterator[str]:
         """Analyze the tables of one database; yield the failures."""
         tables: list[_Table] | None = None
-        try:
-            while tables is None or tables:
-                if reason := self._over():
-                    yield f"{_shown_tables(tables)}: {reason}"
-                    return
+        is_refused = False
+        while tables is None or tables:
+            if reason := self._over():
+                yield f"{_shown_tables(tables)}: {reason}"
+                return
+            try:
                 with connections.connect(self.paths, name) as connection:
                     if tables is None:
                         tables = [_Table(*row) for row in connection.execute(_TABLES.encode())]
+                    is_refused = False
                     while tables and not connection.broken and not self._over():
                         yield from self._failure(connection, tables.pop(0))
-        except (psycopg.Error, Unavailable) as error:
-            yield f"*: {error}"
+            except psycopg.Error as error:
+                yield f"{_shown_tables(tables)}: {error}"
+                return
+            except Unavailable as error:
+                _await_serving(self.paths)
+                if is_refused:  # though the server serves: the database is locked
+                    yield f"{_shown_tables(tables)}: {error}"
+                    return
+                is_refused = True
 
     def _over(self) -> str:
         """Return why no other table is analyzed; empty as long as one may be."""
@@ -125,20 +131,24 @@ class _Collection:
         except psycopg.errors.UndefinedTable:
             return
         except psycopg.Error as error:
-            is_lost = connection.broken and not isinstance(error, psycopg.errors.AdminShutdown)
-            if is_lost:
+            if connection.broken:
                 self._await_lost()
-            yield f"{table.name}: {_LOST if is_lost else message_of(error)}"
+            yield f"{table.name}: {_LOST if connection.broken else message_of(error)}"
         except TimeoutError as error:
             yield f"{table.name}: {error}"
 
     def _await_lost(self) -> None:
-        """Count a loss of the server, and return when it serves again, or is given up."""
+        """Count a loss of the server, and return when it serves again, or is given up.
+
+        Raises Unavailable where it was stopped, or removed.
+        """
         self.losses += 1
         time.sleep(_PAUSE_SECONDS)  # it accepts sessions until it knows of the crash of one, and ends them then
         try:
             _await_serving(self.paths)
         except Unavailable:
+            if not files.is_there(self.paths.pid_file):
+                raise
             self.losses = _MOST_LOSSES
 
 

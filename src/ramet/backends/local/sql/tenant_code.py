@@ -64,7 +64,7 @@ class Allowance:
     def statement(self, paths: ServicePaths, connection: Connection, path: str) -> Iterator[None]:
         """Apply a search path and the time limit to a statement; a session that ignores the limit is terminated.
 
-        Raises TimeoutError when the total is used up.
+        Raises TimeoutError when the total is used up, or the session was terminated for that.
         """
         seconds = min(self.statement_seconds, self.seconds)
         if seconds <= 0:
@@ -83,19 +83,25 @@ class Allowance:
 
 @contextmanager
 def _limited(paths: ServicePaths, connection: Connection, seconds: float, grace_seconds: float) -> Iterator[None]:
-    timer = threading.Timer(seconds + grace_seconds, _terminate, (paths, connection.info.backend_pid))
+    is_over = threading.Event()
+    timer = threading.Timer(seconds + grace_seconds, _terminate, (paths, connection.info.backend_pid, is_over))
     timer.daemon = True
     connection.execute("SELECT pg_catalog.set_config('statement_timeout', %s, false)", (str(int(seconds * 1000)),))
     timer.start()
     try:
         yield
+    except psycopg.errors.AdminShutdown as error:
+        if not is_over.is_set():  # the server is stopped
+            raise
+        raise TimeoutError("its session was terminated, because it ran for too long") from error
     finally:
         timer.cancel()
         if not connection.broken:
             connection.execute("SELECT pg_catalog.set_config('statement_timeout', '0', false)")
 
 
-def _terminate(paths: ServicePaths, pid: int) -> None:
+def _terminate(paths: ServicePaths, pid: int, is_over: threading.Event) -> None:
+    is_over.set()
     with suppress(Unavailable, psycopg.Error), connections.connect(paths) as connection:
         connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
         _log.warning("service %s: terminated a session of the platform: a function ran too long", paths.service_id)
@@ -103,6 +109,4 @@ def _terminate(paths: ServicePaths, pid: int) -> None:
 
 def message_of(error: psycopg.Error) -> str:
     """Return the message of an error, in one line."""
-    if isinstance(error, psycopg.errors.AdminShutdown):
-        return "its session was terminated, because it ran for too long"
     return (error.diag.message_primary or str(error)).strip().splitlines()[0]
