@@ -1,6 +1,7 @@
 """A job on a server is run by one process of Ramet at a time, over a real server."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -9,11 +10,13 @@ from typing import Any, cast
 import pytest
 
 from harness.waiting import eventually
+from ramet.backends.kubernetes import alone
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.copies import KubernetesCopies
 from ramet.backends.kubernetes.restore import KubernetesRestore
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.sql import connections
+from ramet.errors import Unavailable
 from tests.backends.kubernetes.servers import SHARED
 from tests.backends.local.hosts import boot, elsewhere, make_servers, new_server
 
@@ -27,6 +30,18 @@ CREATE FUNCTION public.wait(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ 
 END $$;
 CREATE TABLE public.slow AS SELECT 1 AS n;
 CREATE INDEX ON public.slow (public.wait(n));
+"""
+# ANALYZE of the table crashes the server, and a row in a file says how often it did.
+_CRASHING = r"""
+CREATE FUNCTION public.crash() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+    $$ BEGIN COPY (SELECT 1) TO PROGRAM 'echo 1 >> crashes; kill -9 $PPID'; END $$;
+CREATE FUNCTION public.crashing(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM public.crash() FROM pg_catalog.pg_stat_activity
+    WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND pg_catalog.starts_with(query, 'ANALYZE');
+    RETURN n;
+END $$;
+CREATE TABLE public.bad AS SELECT 1 AS n;
+CREATE INDEX ON public.bad (public.crashing(n))
 """
 _ANALYZING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'ANALYZE public.slow'"
 
@@ -54,13 +69,55 @@ def test_statistics_are_collected_by_one_process_and_no_table_is_reported_as_lef
     with TemporaryDirectory() as root, connections.connect(paths) as connection:
         first, second = (process_of(paths, Path(root, name)) for name in ("a", "b"))
         connection.execute("SELECT pg_advisory_lock(1)")
-        assert first.analyze(SHARED, 0.1) is None
-        eventually(lambda: connections.value(connection, _ANALYZING) == 1)
+        eventually(lambda: first.analyze(SHARED, 0.1) is None and connections.value(connection, _ANALYZING) == 1)
         assert second.analyze(SHARED, 30.0) is None
         assert connections.value(connection, _ANALYZING) == 1
         connection.execute("SELECT pg_advisory_unlock(1)")
         assert first.analyze(SHARED, 30.0) == "collected"
         assert second.analyze(SHARED, 30.0) == "collected"
+
+
+def test_a_process_that_does_not_run_a_job_enters_the_server_now_and_then(
+    paths: ServicePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[str] = []
+    connect = connections.connect
+
+    def note(own: ServicePaths, *rest: str) -> AbstractContextManager[connections.Connection]:
+        entered.append(own.root.name)
+        return connect(own, *rest)
+
+    monkeypatch.setattr(connections, "connect", note)
+    with connect(paths) as connection:
+        first, second = (process_of(paths, tmp_path / name) for name in ("a", "b"))
+        connection.execute("SELECT pg_advisory_lock(1)")
+        eventually(lambda: first.analyze(SHARED, 0.1) is None and connections.value(connection, _ANALYZING) == 1)
+        for _ in range(5):
+            assert second.analyze(SHARED, 0.2) is None
+        assert entered.count("b") == 1
+        connection.execute("SELECT pg_advisory_unlock(1)")
+        assert first.analyze(SHARED, 30.0) == "collected"
+
+
+def test_a_table_that_crashes_the_server_does_so_once_in_all_processes(
+    paths: ServicePaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alone, "_PAUSE_SECONDS", 0.1)  # the other process looks while the server is lost
+    with connections.connect(paths) as connection:
+        connection.execute(_CRASHING)
+    processes = [process_of(paths, tmp_path / name) for name in ("a", "b")]
+    ended: list[str] = []
+
+    def has_ended() -> bool:
+        for process in processes:
+            with suppress(Unavailable):
+                ended.extend(filter(None, [process.analyze(SHARED, 0.1)]))
+        return bool(ended)
+
+    eventually(has_ended, seconds=60.0)
+    assert (paths.data / "crashes").read_text().split() == ["1"]
+    assert "except for postgres.public.bad: the server" in ended[0]
+    assert "slow" not in ended[0]
 
 
 def test_statistics_wait_for_what_a_process_that_has_ended_has_left(paths: ServicePaths) -> None:

@@ -1,9 +1,10 @@
 """ANALYZE all tables, one by one, so that a table whose ANALYZE fails or hangs does not affect the others."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import psycopg
 
@@ -41,16 +42,21 @@ class _Table:
     columns: str | None
 
 
-def collect(paths: ServicePaths, allowance: Allowance) -> str:
+def _enter(paths: ServicePaths) -> None:
+    with connections.connect(paths):
+        pass
+
+
+def collect(paths: ServicePaths, allowance: Allowance, enter: Callable[[], object] | None = None) -> str:
     """Collect the statistics of all databases; return the result, with the tables that failed and why.
 
     A server that is lost while a table is analyzed is waited for, and the other tables follow: ANALYZE of that table
     may be what crashes it. After the second loss none follows. Raises Unavailable when the server was stopped, or
-    could not be reached before any table was analyzed.
+    could not be reached before any table was analyzed. `enter` is what connects to find that the server serves.
     """
-    collection = _Collection(paths, allowance)
+    collection = _Collection(paths, allowance, enter or partial(_enter, paths))
     try:
-        _await_serving(paths)
+        collection.await_serving()
         with connections.connect(paths) as connection:
             names = [each.name for each in connections.databases(connection) if each.is_open]
     except psycopg.Error as error:
@@ -64,30 +70,31 @@ def collect(paths: ServicePaths, allowance: Allowance) -> str:
     return f"collected, except for {'; '.join(failures[:_SHOWN_FAILURES])}"[:_SHOWN_CHARACTERS] + more
 
 
-def _await_serving(paths: ServicePaths) -> None:
-    """Return when the server serves.
-
-    Raises Unavailable where it was stopped, or removed, and so has no lock file, or does not serve in time.
-    """
-    deadline = time.monotonic() + _LOST_SECONDS
-    while True:
-        try:
-            with suppress(psycopg.Error), connections.connect(paths):
-                return
-        except Unavailable:
-            if time.monotonic() > deadline or not files.is_there(paths.pid_file):
-                raise
-        time.sleep(_PAUSE_SECONDS)
-
-
 @dataclass
 class _Collection:
     """The statistics of the databases of a server. `losses` counts how often the server was lost."""
 
     paths: ServicePaths
     allowance: Allowance
+    enter: Callable[[], object]
     losses: int = 0
     deadline: float = field(default_factory=lambda: time.monotonic() + _OVERALL_SECONDS)
+
+    def await_serving(self) -> None:
+        """Return when the server serves.
+
+        Raises Unavailable where it was stopped, or removed, and so has no lock file, or does not serve in time.
+        """
+        deadline = time.monotonic() + _LOST_SECONDS
+        while True:
+            try:
+                with suppress(psycopg.Error):
+                    self.enter()
+                    return
+            except Unavailable:
+                if time.monotonic() > deadline or not files.is_there(self.paths.pid_file):
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
     def analyze(self, name: str) -> Iterator[str]:
         """Analyze the tables of one database; yield the failures."""
@@ -108,7 +115,7 @@ class _Collection:
                 yield f"{_shown_tables(tables)}: {error}"
                 return
             except Unavailable as error:
-                _await_serving(self.paths)
+                self.await_serving()
                 if is_refused:  # though the server serves: the database is locked
                     yield f"{_shown_tables(tables)}: {error}"
                     return
@@ -145,7 +152,7 @@ class _Collection:
         self.losses += 1
         time.sleep(_PAUSE_SECONDS)  # it accepts sessions until it knows of the crash of one, and ends them then
         try:
-            _await_serving(self.paths)
+            self.await_serving()
         except Unavailable:
             if not files.is_there(self.paths.pid_file):
                 raise
