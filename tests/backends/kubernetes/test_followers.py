@@ -146,6 +146,27 @@ def test_workers_of_the_source_do_not_run_from_before_a_promotion_until_it_is_ne
     assert not {"max_logical_replication_workers", "timescaledb.max_background_workers"} & set(parameters(found))
 
 
+def test_the_platform_is_let_in_after_the_restart_without_workers(
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A promotion that fails then begins with its connection when it is requested again."""
+    found, backend = made
+    eventually(lambda: fetched(backend))
+    server = _Server(found)
+    found.answer = server.answer
+    changed: list[tuple[bool, bool]] = []
+    patch = backend.place.api.patch
+
+    def note(kind: type[Any], name: str, change: dict[str, Any]) -> None:
+        if names.CHANGED_ANNOTATION in change["metadata"]["annotations"]:
+            changed.append((server.is_standby, server.has_workers))
+        patch(kind, name, change)
+
+    monkeypatch.setattr(type(backend.place.api), "patch", lambda _, *given: note(*given))
+    assert backend.followers.promote(COPY, 0.4, neutralize=True) is not None
+    assert changed == [(True, False)]
+
+
 def test_a_copy_that_cannot_be_made_says_why(made: tuple[FakeCluster, KubernetesBackend]) -> None:
     found, backend = made
     backend.followers.fetch(COPY, 0, 0.0)

@@ -144,8 +144,7 @@ class KubernetesFollowers:
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         """Let the Cluster follow nothing more, closed to clients; the operator ends recovery.
 
-        It restarts the server only afterwards, so with `neutralize` that is restarted without workers before. From
-        that restart on the platform is not let in until the Cluster changes.
+        It restarts the server only afterwards, so with `neutralize` that is restarted without workers before.
         """
         self.place.check_runs(server)
         own = replace(server, upstream=None)
@@ -182,18 +181,19 @@ class KubernetesFollowers:
         return noted_traits(secret.metadata.annotations)
 
     def _hold_workers(self, server: Server, timeout_seconds: float) -> str:
-        """Let the operator restart the server without workers, and watch that for so long."""
+        """Let the operator restart the server without workers, and watch that for so long; then the platform is let in.
+
+        A promotion that fails after that begins with a connection of the platform when it is requested again.
+        """
         if not self.place.has_first_settings(server.service_id):
             self.place.apply(server, Phase.CLOSED, first=True)
         tries = int(timeout_seconds / _LOOK_SECONDS)
-        self.place.run_sql_until_true(server.service_id, _HAS_NO_WORKERS, tries)
+        if self.place.run_sql_until_true(server.service_id, _HAS_NO_WORKERS, tries) == "t":
+            self._let_in(server.service_id)
         return "its server is restarted without workers of its source"
 
     def _is_promoted(self, server: Server) -> bool:
-        """Tell whether recovery has ended, and the platform is let in.
-
-        After the restart the operator writes the rules for that again only when its Cluster changes.
-        """
+        """Tell whether recovery has ended, and the platform is let in."""
         service_id = server.service_id
         try:
             if self.place.run_sql(service_id, _IS_PROMOTED) != "t":
@@ -201,9 +201,13 @@ class KubernetesFollowers:
             with self.place.connect(server):
                 return True
         except Unavailable:
-            changed = {"metadata": {"annotations": {names.CHANGED_ANNOTATION: f"{time.time_ns()}"}}}
-            self.place.api.patch(Cluster, names.cluster_name(service_id), changed)
+            self._let_in(service_id)
             return False
+
+    def _let_in(self, service_id: str) -> None:
+        """Change the Cluster: after a restart the operator writes the rules that let the platform in only then."""
+        changed = {"metadata": {"annotations": {names.CHANGED_ANNOTATION: f"{time.time_ns()}"}}}
+        self.place.api.patch(Cluster, names.cluster_name(service_id), changed)
 
     def _replayed(self, service_id: str) -> str | None:
         """Return until where a server has replayed; None while it does not serve."""
