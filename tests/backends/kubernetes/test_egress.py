@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from ramet.backends.interface.values import Primary, Server, Source
-from ramet.backends.kubernetes import egress
+from ramet.backends.kubernetes import egress, names
 from ramet.backends.kubernetes.backend import KubernetesBackend
+from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.policies import ApiAddress
 from ramet.configured import kubernetes_backend
@@ -89,7 +91,13 @@ def open_fork_and_replica(found: FakeCluster, backend: KubernetesBackend) -> tup
     backend.restore.capture(fork, Source(SHARED))
     backend.servers.open(fork)
     egress.follow(backend.servers.place, replica.service_id, fork.service_id)
+    backend.servers.place.apply(replica, Phase.OPEN)
+    await_watched(backend.servers.place, replica)
     return fork, replica
+
+
+def await_watched(place: Place, server: Server) -> None:
+    eventually(lambda: place.clusters.get(names.cluster_name(server.service_id)) is not None)
 
 
 def test_a_restricted_fork_and_its_replica_reach_the_api_server_where_it_has_moved(
@@ -120,7 +128,6 @@ def test_a_fork_that_is_down_is_started_with_the_api_server_where_it_has_moved()
         backend = KubernetesBackend(place)
         move_api_server(found, "192.0.2.1")
         fork, replica = open_fork_and_replica(found, backend)
-        place.apply(replica, Phase.OPEN)
         move_api_server(found, "192.0.2.2")
         backend.servers.start(fork)
         assert api_servers(found) == dict.fromkeys(POLICIES, "192.0.2.1")  # a server closed to clients may be unsecured
@@ -182,6 +189,18 @@ def test_an_open_fork_is_restricted_while_its_environment_is_dev() -> None:
         backend.restore.capture(fork, Source(SHARED))
         backend.servers.open(fork)
         assert api_servers(found) == {}
+        await_watched(place, fork)
         for environment, policies in (("DEV", POLICIES[:1]), ("PROD", ())):
             backend.servers.maintain(fork_in(environment), 0.1, datetime.now(UTC))
             assert tuple(api_servers(found)) == policies
+
+
+def test_a_service_that_was_deleted_gets_no_policy_of_a_maintenance_that_is_late() -> None:
+    with in_cluster(fork_egress="deny") as (found, place):
+        backend = KubernetesBackend(place)
+        fork, _ = open_fork_and_replica(found, backend)
+        backend.servers.maintain(fork, 0.1, datetime.now(UTC))
+        backend.servers.destroy(fork.service_id)
+        eventually(lambda: place.clusters.get("ramet-forkfork12") is None)
+        backend.servers.maintain(fork, 0.1, datetime.now(UTC))
+        assert tuple(api_servers(found)) == POLICIES[1:]

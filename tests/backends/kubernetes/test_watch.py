@@ -58,6 +58,8 @@ def test_a_process_forgets_a_service_whose_cluster_another_one_has_deleted(
     backend, kept = KubernetesBackend(place), replace(SHARED, service_id="keptkept12")
     for server in (SHARED, kept):
         backend.servers.initialize(server)
+    eventually(lambda: place.clusters.get(f"ramet-{kept.service_id}") is not None)
+    for server in (SHARED, kept):
         backend.servers.maintain(server, 0.1, datetime.now(UTC))
     sockets = {server.service_id: place.paths(server).sockets for server in (SHARED, kept)}
     remembered = (

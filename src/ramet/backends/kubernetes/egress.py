@@ -53,9 +53,11 @@ class Renewal:
     def renew(self, server: Server) -> None:
         """Give a server its policy, or none, once in each process and when its environment or the addresses changed.
 
-        The next call tries again what fails.
+        The next call tries again what fails. A service that was deleted just now gets none, which nobody would remove.
         """
         with contextlib.suppress(Error, OSError):
+            if self.place.clusters.get(names.cluster_name(server.service_id)) is None:
+                return
             wanted = server.is_dev_fork, self._look()
             if self._applied.get(server.service_id) != wanted:
                 settle(self.place, server)
