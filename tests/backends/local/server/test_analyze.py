@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from harness.waiting import eventually
@@ -236,6 +237,17 @@ def test_a_database_that_cannot_be_entered_hinders_no_other_one(paths: ServicePa
     ended = collect(paths, Allowance())
     assert ended.startswith("collected, except for alpha.*")
     assert "zeta" not in ended
+
+
+def test_a_server_that_answers_with_another_error_is_not_waited_for(paths: ServicePaths) -> None:
+    def enter() -> None:
+        entered.append(1)
+        raise (
+            psycopg.errors.InternalError_("invalid page") if len(entered) == 1 else AssertionError("it was asked again")
+        )
+
+    entered: list[int] = []
+    assert collect(paths, Allowance(), enter) == "collected"
 
 
 def test_a_server_that_does_not_run_has_no_result(instances: Instances) -> None:

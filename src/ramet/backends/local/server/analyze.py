@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -88,13 +87,15 @@ class _Collection:
         deadline = time.monotonic() + _LOST_SECONDS
         while True:
             try:
-                with suppress(psycopg.Error):
-                    self.enter()
-                    return
+                self.enter()
+            except psycopg.Error:
+                return  # it answers, and who connects next finds the error
             except Unavailable:
                 if time.monotonic() > deadline or not files.is_there(self.paths.pid_file):
                     raise
-            time.sleep(_PAUSE_SECONDS)
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return
 
     def analyze(self, name: str) -> Iterator[str]:
         """Analyze the tables of one database; yield the failures."""
