@@ -147,8 +147,8 @@ def test_a_scrape_of_the_operator_reads_the_samples_of_what_exists_only(
     monkeypatch.setattr(monitoring, "newest_samples", noted)
     list(service_metrics(monitored.runtime.plane, None))
     with monitored.runtime.store.read() as tx:
-        living = [*rows.live_services(tx), *replica_sets.live_sets(tx)]
-    assert asked == [[each.id for each in living]]
+        living = [each.id for each in rows.live_services(tx)] + [each.id for each in replica_sets.live_sets(tx)]
+    assert asked == [living]
 
 
 def test_a_forker_reads_nothing_of_its_project(monitored: Monitored) -> None:
