@@ -1,5 +1,6 @@
 """Replacing data is right whatever ends the host, or the server, at any moment of it."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,3 +57,10 @@ def test_a_move_whose_first_run_was_killed_before_its_flush_is_flushed_by_the_se
     backend.replacements.move_data(source, target)
     assert taker.data.is_dir()
     assert {giver.root, giver.snapshots, taker.root, taker.snapshots} <= set(flushed)
+
+
+def test_a_service_whose_directory_is_lost_can_be_replaced(backend: LocalBackend) -> None:
+    lost, copy = new_server(backend.instances), new_server(backend.instances)
+    shutil.rmtree(backend.instances.make_directories(lost).root)
+    backend.instances.make_directories(copy)
+    backend.replacements.release(lost, copy)

@@ -9,9 +9,10 @@ from ramet.control.duties.expiry import Expiry
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.sleep import submit_sleep
 from ramet.model.fork import ForkStrategy
+from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
+from ramet.store import operations, snapshots
 from ramet.store import services as rows
-from ramet.store import snapshots
 from tests.aging import make_expired_snapshots
 from tests.worlds import World, fork_service, look
 
@@ -108,11 +109,15 @@ def test_wal_that_the_archive_did_not_have_is_removed_when_it_has_it(
     monkeypatch.setattr(world.backend.restore, "discard_wal", lambda *given: discarded.append(given))
     world.backend.archive.location = "memory://archive"
     set_columns(world, service, settings={"archive": True})
-    for archived_until, times in ((None, 0), (None, 0), (world.plane.clock(), 1), (world.plane.clock(), 1)):
+    now = world.plane.clock()
+    for archived_until, times in ((None, 0), (None, 0), (now, 1), (now, 1), (None, 1), (None, 1), (now, 1)):
         set_columns(world, service, archived_until=archived_until)
         duty.remove_due()
         world.worker.run_until_idle()
         assert (left(world, service), len(discarded)) == (ids[-1:], times)
+    with world.store.read() as tx:
+        submitted = [each.procedure for each in operations.of_subject(tx, service.id)]
+    assert submitted.count(ProcedureName.EXPIRE) == 2
 
 
 def test_a_service_is_held_until_the_files_are_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

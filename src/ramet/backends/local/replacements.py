@@ -95,7 +95,8 @@ class LocalReplacements:
         archive waits until the service is opened, or the copy is removed.
         """
         paths, beside = self._paths(server), self._paths(copy)
-        files.write(paths.replaced_by, copy.service_id, durable=True)
+        if paths.root.is_dir():  # one whose directory is lost has nothing to archive
+            files.write(paths.replaced_by, copy.service_id, durable=True)
         if server.pooler_port is not None and postgres.is_ready(paths):
             self.servers.poolers.pause(server.service_id)
             wait_until(lambda: not _pooled_transactions(paths), _TRANSACTIONS_SECONDS, _PAUSE_SECONDS)
@@ -152,7 +153,9 @@ class LocalReplacements:
         timeline_ends.end(self.driver, before, after, self.instances.installation_of(server))
 
     def open(self, server: Server) -> None:
-        self._paths(server).replaced_by.unlink(missing_ok=True)
+        paths = self._paths(server)
+        paths.replaced_by.unlink(missing_ok=True)
+        files.flush(paths.root)
         if server.pooler_port is not None:  # one that waits answers nobody
             self.instances.open(server)
             self.servers.poolers.resume(server.service_id)

@@ -61,7 +61,8 @@ class Expiry:
         window = settings_of(service.settings, self.plane.restore).window
         sparing = is_sparing(self.plane.backend.host.volume_type(), service.settings)
         archived = self._first_archived(service, known)
-        is_due = retired(known, now, window, is_sparing=sparing) or self._trimmed_to.get(service.id) != archived
+        has_expired = bool(retired(known, now, window, is_sparing=sparing))
+        is_due = has_expired or archived not in (None, self._trimmed_to.get(service.id))
         if is_due and self._submit(service.id) and archived is not None:
             self._trimmed_to[service.id] = archived
 
