@@ -14,10 +14,18 @@ WITHHELD_ROLES = (*HOST_ROLES, "pg_maintain", "pg_write_all_data")
 _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Of these roles in 15 (pg_authid.dat). A membership counts by the oid, also when its role is missing.
 _OIDS = [4569, 4570, 4571, 6182]
+_NAMES = ["pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_write_all_data"]
 _DELETE = (
     "DELETE FROM pg_auth_members WHERE roleid = ANY(%(oids)s) OR member = ANY(%(oids)s)",
     "DELETE FROM pg_authid WHERE oid = ANY(%(oids)s)",
 )
+# As initdb makes them.
+_MAKE = """
+INSERT INTO pg_authid (oid, rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication,
+    rolbypassrls, rolconnlimit)
+SELECT oid, name, false, true, false, false, false, false, false, -1
+FROM unnest(%(oids)s::oid[], %(names)s::text[]) AS missing(oid, name)
+"""
 _MEMBERS = """
 SELECT r.rolname, a.rolname, coalesce(g.rolname, current_user) FROM pg_auth_members m
 JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member LEFT JOIN pg_authid g ON g.oid = m.grantor
@@ -34,3 +42,15 @@ def withhold(connection: Connection) -> None:
             return
         for names in connection.execute(_MEMBERS.encode(), (list(WITHHELD_ROLES),)).fetchall():
             connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)
+
+
+def withhold_to_upgrade(connection: Connection) -> None:
+    """Take the roles from all members, and make those that were deleted again; may run again.
+
+    Only for a server that no tenant can connect to: pg_upgrade fails at privileges, policies and owners of roles that
+    are missing, and at members of these.
+    """
+    with connection.transaction():
+        withhold(connection)
+        if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
+            connection.execute(_MAKE, {"oids": _OIDS, "names": _NAMES})

@@ -41,12 +41,9 @@ _TENANT_ROLES = (
 
 
 def take_out(paths: ServicePaths) -> None:
-    """Drop what the platform made in each database of a running server. Raises Failed when tenants depend on it.
-
-    pg_dumpall fails at members of a role that is missing.
-    """
+    """Drop what the platform made in each database of a running server. Raises Failed when tenants depend on it."""
     with connections.connect(paths) as connection:
-        withheld_roles.withhold(connection)
+        withheld_roles.withhold_to_upgrade(connection)
     for database in databases(paths):
         with connections.connect(paths, database) as connection:
             earlier_guards.remove(connection)
