@@ -72,15 +72,35 @@ def test_a_service_of_an_earlier_release_loses_members_of_roles_that_lock_what_s
     change(instances, server)
 
 
-def test_a_grant_that_was_prepared_before_the_role_was_deleted_is_revoked(instances: Instances, server: Server) -> None:
+@pytest.mark.parametrize("change", ["GRANT pg_write_all_data TO tsdbadmin", "REVOKE pg_write_all_data FROM helper"])
+def test_a_prepared_transaction_does_not_keep_members(instances: Instances, server: Server, change: str) -> None:
     paths = instances.paths(server.service_id)
     with connections.connect(paths) as platform:
-        platform.execute(_MAKE)
+        _let_helper_grant(platform)
+        for statement in ("BEGIN", change, "PREPARE TRANSACTION 'change'"):
+            platform.execute(statement.encode())
+        assert read_only_access.renew(paths)
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            platform.execute("COMMIT PREPARED 'change'")
+        assert platform.execute("SELECT FROM pg_auth_members WHERE roleid = 6182").fetchall() == []
+
+
+def test_a_transaction_that_keeps_members_does_not_keep_the_rest_of_an_earlier_release(
+    instances: Instances, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = instances.paths(server.service_id)
+    monkeypatch.setattr(read_only_access, "_VERSION", f"a release after {server.pg_major}")
+    with connections.connect(paths) as platform, connections.connect(paths, "tsdb") as tenants:
+        _let_helper_grant(platform)
         platform.execute("BEGIN")
-        platform.execute("GRANT pg_write_all_data TO tsdbadmin")
-        platform.execute("PREPARE TRANSACTION 'grant'")
-        read_only_access.renew(paths)
-        platform.execute("COMMIT PREPARED 'grant'")
-    assert can_lock(instances, server)
-    read_only_access.renew(paths)
-    assert not can_lock(instances, server)
+        platform.execute("REVOKE pg_write_all_data FROM helper")
+        assert not read_only_access.renew(paths)
+        assert read_only_access.is_current(tenants)
+        platform.execute("ROLLBACK")
+        assert read_only_access.renew(paths)
+        assert platform.execute("SELECT FROM pg_auth_members WHERE roleid = 6182").fetchall() == []
+
+
+def _let_helper_grant(platform: connections.Connection) -> None:
+    platform.execute(_MAKE)
+    platform.execute("GRANT pg_write_all_data TO helper WITH ADMIN OPTION")

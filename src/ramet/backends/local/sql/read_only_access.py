@@ -112,16 +112,17 @@ def install(paths: ServicePaths, database: str) -> None:
 def renew(paths: ServicePaths) -> bool:
     """Upgrade all databases of a running server from earlier releases, and take from tenants the roles withheld since.
 
-    Returns False when a database could not be upgraded, or running statements still need the earlier functions. The
-    tenants' own database is upgraded last: when it is current, all are that can be entered.
+    Returns False when a database could not be upgraded, a transaction locks such a role, or running statements still
+    need the earlier functions. The tenants' own database is upgraded last: when it is current, all are that can be
+    entered.
     """
     with connections.connect(paths) as connection:
-        withheld_roles.withhold(connection)
+        is_withheld = withheld_roles.withhold_from_serving(paths, connection)
         known = [each for each in connections.databases(connection) if not each.is_invalid]
         locked = connections.locked_databases(connection)
     own = [each for each in known if each.name == DATABASE]
     if any(each.is_open and each.name not in locked and _has_current(paths, each) for each in own):
-        return True
+        return is_withheld
     template = connections.Database(1, _TEMPLATE, True, untouched=False)
     others = [each for each in known if each.name != DATABASE and not (each.untouched and each.is_open)]
     is_done = True
@@ -129,7 +130,7 @@ def renew(paths: ServicePaths) -> bool:
         # To open a database writes to the server, so closed ones have their turn when that may complete the upgrade.
         is_done = (each.is_open or is_done) and _renew_one(paths, each, locked) and is_done
     renewed = [(each.is_open or is_done) and _renew_one(paths, each, locked, marked=is_done) for each in own]
-    return is_done and all(renewed)
+    return is_withheld and is_done and all(renewed)
 
 
 def _has_current(paths: ServicePaths, database: connections.Database) -> bool:

@@ -5,8 +5,16 @@ role can be a member, and a name that begins with pg_ cannot be created. From 16
 them, but an upgrade and the source of a copy can have left members.
 """
 
-from ramet.backends.local.sql import connections
+import logging
+
+import psycopg
+
+from ramet.backends.local.host.paths import ServicePaths
+from ramet.backends.local.sql import connections, neutralization
 from ramet.backends.local.sql.connections import Connection
+from ramet.errors import Failed, Unavailable
+
+_log = logging.getLogger(__name__)
 
 HOST_ROLES = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 # Their members may lock views of PostgreSQL, and so pg_authid and pg_database, which each session reads as it begins.
@@ -31,6 +39,12 @@ SELECT r.rolname, a.rolname, coalesce(g.rolname, current_user) FROM pg_auth_memb
 JOIN pg_authid r ON r.oid = m.roleid JOIN pg_authid a ON a.oid = m.member LEFT JOIN pg_authid g ON g.oid = m.grantor
 WHERE r.rolname = ANY(%s)
 """
+_LEFT = """
+SELECT 1 FROM pg_auth_members m JOIN pg_authid r ON r.oid = m.roleid WHERE r.rolname = ANY(%(names)s)
+UNION ALL SELECT 1 FROM pg_auth_members WHERE roleid = ANY(%(oids)s)
+UNION ALL SELECT 1 FROM pg_authid WHERE oid = ANY(%(oids)s) AND %(is_deleted)s
+LIMIT 1
+"""
 
 
 def withhold(connection: Connection) -> None:
@@ -42,6 +56,28 @@ def withhold(connection: Connection) -> None:
             return
         for names in connection.execute(_MEMBERS.encode(), (list(WITHHELD_ROLES),)).fetchall():
             connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)
+
+
+def withhold_from_serving(paths: ServicePaths, connection: Connection) -> bool:
+    """Do the same where something is left to do, while tenants are connected; False: ask again.
+
+    Prepared transactions that change roles or databases are rolled back first: one could lock what is changed, or grant
+    a role when it is committed later.
+    """
+    try:
+        if _is_left(connection):
+            neutralization.end_prepared(paths, connection, neutralization.inspect(connection), every=False)
+            withhold(connection)
+    except (psycopg.Error, Failed, Unavailable) as error:
+        _log.warning("service %s may keep members of %s: %s", paths.service_id, ", ".join(WITHHELD_ROLES), error)
+        return False
+    return True
+
+
+def _is_left(connection: Connection) -> bool:
+    is_deleted = connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING
+    parameters = {"names": list(WITHHELD_ROLES), "oids": _OIDS, "is_deleted": is_deleted}
+    return connection.execute(_LEFT, parameters).fetchone() is not None
 
 
 def withhold_to_upgrade(connection: Connection) -> None:
