@@ -18,10 +18,11 @@ from ramet.backends.local.host import files
 from ramet.backends.local.host.certificates import Issued
 from ramet.backends.local.process import postgres
 from ramet.backends.local.wal import digests
-from ramet.backends.local.wal.segment import segments_in
+from ramet.backends.local.wal.segment import SEGMENT_BYTES, Segment, segments_in
 from ramet.machine.tls import encrypted, offers_tls
 from tests.backends.local.forks import append, paths_of, run, snapshot
 from tests.backends.local.hosts import new_server
+from tests.backends.local.segments import bytes_on_disk, write_segment
 
 
 def test_what_was_archived_has_checksums_after_maintenance(backend: LocalBackend, parent: Server) -> None:
@@ -32,6 +33,18 @@ def test_what_was_archived_has_checksums_after_maintenance(backend: LocalBackend
     assert archived
     backend.servers.maintain(parent, 10.0, datetime.now(UTC))
     assert set(archived) <= set(digests.digests(paths))
+
+
+@pytest.mark.root
+def test_only_a_segment_that_no_server_writes_into_again_loses_its_blank_end(each_backend: LocalBackend) -> None:
+    """Where copies share no blocks, servers recycle what is placed in their pg_wal, with its holes."""
+    server = new_server(each_backend.instances)
+    paths = each_backend.instances.make_directories(server)
+    archived = write_segment(paths.archive, Segment(1, 3))
+    archived.write_bytes(archived.read_bytes())  # its blank end is written, as by PostgreSQL
+    each_backend.servers.maintain(server, 10.0, datetime.now(UTC))
+    assert set(digests.digests(paths)) == {archived.name}
+    assert (bytes_on_disk(archived) < SEGMENT_BYTES) == each_backend.pool.driver.shares_blocks
 
 
 class _Changing(dict[tuple[str, str], float]):

@@ -259,7 +259,7 @@ class LocalServers:
         if is_primary and self._is_due(server, "archive", _ARCHIVE_SECONDS):
             if not server.is_standby:
                 archive.add_histories(paths.data / WAL_DIRECTORY, paths.archive)
-            if digests.record(paths, budget_seconds):
+            if digests.record(paths, budget_seconds, frees=self.driver.shares_blocks):
                 self._due_at.pop((server.service_id, "archive"), None)  # there may be more: continue at the next call
         if is_ready and self._is_due(server, "certificate", _CERTIFICATE_SECONDS):  # others get one when they start
             self.instances.keep_certificate(server)

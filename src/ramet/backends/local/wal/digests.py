@@ -43,10 +43,11 @@ def recorded_files(paths: ServicePaths) -> dict[Path, str]:
     return {paths.archive / name: digest for name, digest in digests(paths).items()}
 
 
-def record(paths: ServicePaths, seconds: float) -> int:
+def record(paths: ServicePaths, seconds: float, *, frees: bool = True) -> int:
     """Record the checksums of new segments, for about `seconds`; return the number of new ones. May run twice.
 
-    The blocks of its blank end are freed then, as its pages are cached.
+    With `frees` the blocks of its blank end are freed then, as its pages are cached: only where servers do not recycle
+    segments, since one that writes into holes later might find the storage full.
     A segment that the disk cannot read has none, and does not keep those behind it from having theirs; verification
     reports it.
     A recorded checksum is never replaced, nor dropped because its segment is missing: verification finds a segment that
@@ -56,20 +57,21 @@ def record(paths: ServicePaths, seconds: float) -> int:
         return 0
     with _locked(paths):
         kept = digests(paths)
-        added = _new_digests(paths.archive, kept.keys() | leftovers(paths), time.monotonic() + seconds)
+        added = _new_digests(paths.archive, kept.keys() | leftovers(paths), time.monotonic() + seconds, frees=frees)
         if added:
             _write_notes(paths, kept | added)
         return len(added)
 
 
-def _new_digests(archive: Path, known: Set[str], deadline: float) -> dict[str, str]:
+def _new_digests(archive: Path, known: Set[str], deadline: float, *, frees: bool) -> dict[str, str]:
     added = {}
     # The newest first: a disk may take long to fail for a segment that it cannot read, at each call.
     for name in (segment.name for segment in reversed(segments_in(archive))):
         if name not in known and time.monotonic() < deadline:
             try:
                 added[name] = digest_of(archive / name)
-                blank_tail.free(archive / name)
+                if frees:
+                    blank_tail.free(archive / name)
             except FileNotFoundError:
                 pass  # it has just been removed
             except OSError as error:
