@@ -83,3 +83,22 @@ def test_a_server_that_crashes_has_the_limit_of_origins_that_its_wal_needs(is_lo
                 counts += connection.execute("SELECT count(*) FROM pg_replication_origin_status").fetchall()
             instances.restart(server)
     assert counts == [(11,), (11,)]
+
+
+@pytest.mark.parametrize("keeps_out", [False, True])
+def test_rules_are_never_written_without_the_maps_that_they_name(keeps_out: bool) -> None:
+    """A server that an earlier release has opened had other maps, and one was missing."""
+    with hosts.make_servers() as instances:
+        server = hosts.new_server(instances)
+        hosts.boot(instances, server)
+        instances.open(server)
+        paths = instances.paths(server.service_id)
+        paths.ident_file.write_text('platform "root" ramet\n')
+        if keeps_out:
+            with connections.connect(paths) as connection:
+                assert instances.config.keep_out(server, ("x",), connection)
+        else:
+            instances.close(server)
+        assert [line.split()[0] for line in paths.ident_file.read_text().splitlines()].count(
+            "streaming"
+        ) == 1 + keeps_out

@@ -98,9 +98,15 @@ class ConfigFiles:
             return False
         if in_force == wanted and not is_unloaded(paths.hba_file, connection):
             return False
+        files.update(paths.ident_file, self.ident(Phase.OPEN, superusers))  # an earlier release had other maps
         # Also the same text: after the clock was set back, the file may be later than each reload.
         files.write(paths.hba_file, wanted)
         return True
+
+    def ident(self, phase: Phase, superusers: Sequence[str]) -> str:
+        """Return pg_ident.conf of a server whose source has these superusers."""
+        users = ("root", self.account.name) if self.account.lent else (self.account.name,)
+        return access.pg_ident_conf(users, phase, superusers)
 
     def why_unreadable(self, server: Server) -> str | None:
         """Let PostgreSQL read the configuration of a server from another file; return what it says against it."""
@@ -137,14 +143,13 @@ class ConfigFiles:
             origins=self._origins(server, paths),
             superusers=superusers,
         )
-        users = ("root", self.account.name) if self.account.lent else (self.account.name,)
         config = configuration.postgresql_conf(server, paths, features, phase)
         if copies.is_admitted(paths):
             config = copies.keeping_wal(config, self.slot_wal_mbs)
         return (
             (paths.config_file, config),
             (paths.hba_file, _hba(paths, features, phase)),
-            (paths.ident_file, access.pg_ident_conf(users, phase, superusers)),
+            (paths.ident_file, self.ident(phase, superusers)),
         )
 
     def _at_least(self, server: Server, paths: ServicePaths) -> Mapping[str, int]:

@@ -192,8 +192,10 @@ class Instances:
     def close(self, server: Server) -> None:
         """Reject new clients, and return when the endpoint does; `sessions.end_all` ends existing sessions."""
         paths = self.paths(server.service_id)
-        features = replace(self.config.features(server), superusers=foreign.names_of(foreign.read(paths)))
+        superusers = foreign.names_of(foreign.read(paths))
+        features = replace(self.config.features(server), superusers=superusers)
         files.update(paths.hba_file, access.pg_hba_conf(features, Phase.CLOSED))  # first: what is seen goes by it
+        files.update(paths.ident_file, self.config.ident(Phase.CLOSED, superusers))  # an earlier release had other maps
         files.update(paths.config_file, configuration.closing(files.read_existing(paths.config_file)))
         self._reload_until(server, probe.Answer.REFUSES)
 
