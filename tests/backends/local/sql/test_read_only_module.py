@@ -52,7 +52,7 @@ if BUILT:  # which takes a C compiler
         eventually(is_strict)
         instances.remove(server.service_id, 10)
 
-    @pytest.mark.parametrize("error", ["QUERY_CANCELED", "OUT_OF_MEMORY", "LOCK_NOT_AVAILABLE"])
+    @pytest.mark.parametrize("error", ["QUERY_CANCELED", "OUT_OF_MEMORY", "LOCK_NOT_AVAILABLE", "IO_ERROR"])
     def test_an_error_that_another_service_may_not_have_takes_the_module_from_none(
         instances: Instances, tmp_path: Path, error: str
     ) -> None:

@@ -29,8 +29,9 @@ _SOURCE = Path(__file__).parent / "native" / "ramet_read_only.c"
 _HOME = Path(sys.prefix) / "lib" / "ramet"
 _NAME = "ramet_read_only.so"
 _COMPILE_SECONDS = 120
-# Classes of errors that a server can have with any module: no resources, a lock, a statement that was canceled.
-_OF_ONE_SERVER = ("53", "55", "57")
+# Errors, and classes of them, that a server can have with any module: no resources, a lock, a statement that was
+# canceled, a file that the disk cannot read.
+_OF_ONE_SERVER = ("53", "55", "57", "58030")
 _log = logging.getLogger(__name__)
 
 
