@@ -77,9 +77,9 @@ forgotten AS (
     WHERE s.dbid = {_HERE} AND s.classid = 'pg_namespace'::regclass AND s.objid = reset.oid)
 SELECT 'schema pg_catalog' FROM reset
 """  # noqa: S608 - all of it is ours
-# postgres_fdw connects without a password where a superuser has set this: the servers of all services run as the system
-# user that their private sockets trust, and whoever owns the foreign server chooses the socket. An UPDATE calls no
-# validator.
+# postgres_fdw connects without a password where a superuser has set this: the servers of all services run as one system
+# user, which their private sockets admit to replication, and as superuser where Ramet does not run as root. The owner
+# of the foreign server chooses the socket. An UPDATE calls no validator.
 REQUIRE_PASSWORDS = """
 UPDATE pg_user_mapping SET umoptions = NULLIF(
     ARRAY(SELECT option FROM unnest(umoptions) AS option WHERE NOT starts_with(option, 'password_required=')), '{}')
