@@ -165,7 +165,7 @@ def test_a_password_is_set_although_the_admin_alters_its_own_role(instances: Ins
     connect(server, wanted).close()
 
 
-def test_no_prepared_transaction_of_another_role_keeps_the_password_from_being_set(
+def test_no_advisory_lock_of_another_role_keeps_the_password_from_being_set(
     instances: Instances, server: Server
 ) -> None:
     """Who may connect can hold any advisory lock, also in a transaction that only reads, and after a restart."""
