@@ -66,8 +66,9 @@ def record(paths: ServicePaths, seconds: float, *, frees: bool = True) -> int:
 def _new_digests(archive: Path, known: Set[str], deadline: float, *, frees: bool) -> dict[str, str]:
     added = {}
     # The newest first: a disk may take long to fail for a segment that it cannot read, at each call.
-    for name in (segment.name for segment in reversed(segments_in(archive))):
-        if name not in known and time.monotonic() < deadline:
+    new = [segment.name for segment in reversed(segments_in(archive)) if segment.name not in known]
+    for name in new:
+        if name == new[0] or time.monotonic() < deadline:
             try:
                 added[name] = digest_of(archive / name)
                 if frees:
