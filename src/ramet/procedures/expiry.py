@@ -9,6 +9,7 @@ It leaves a service alone that is held or changed: a fork may be using its snaps
 """
 
 from collections.abc import Collection
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -37,11 +38,11 @@ class Expire(Steps):
             if not holders:
                 services.add_hold(tx, work.subject, work.operation_id)
             known = snapshots.list_snapshots(tx, work.subject)
-        unneeded = expired(self.tools, service, known)
+        ids = unneeded(self.tools, service, known)
         return Next(
             "sweep",
-            replace(work.state, retired=tuple(unneeded)),
-            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
+            replace(work.state, retired=tuple(ids)),
+            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, ids, work.operation_id),
         )
 
     def sweep(self, work: Work[ExpiryState]) -> Outcome:
@@ -49,12 +50,18 @@ class Expire(Steps):
         return Done(changes=lambda tx: release_holds(tx, work))
 
 
-def expired(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]:
-    """Return the ids of the snapshots that no restore point of a service needs."""
-    reach = settings_of(service.settings, RestoreSettings(window_days=tools.window.days)).window
-    sparing = is_sparing(tools.backend.host.volume_type(), service.settings)
-    now = (tools.retention_clock or tools.clock)()
-    return [snapshot.id for snapshot in retired(known, now, reach, is_sparing=sparing)]
+def unneeded(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]:
+    """Return the ids of the snapshots of a service that have expired by now."""
+    usual, now = RestoreSettings(window_days=tools.window.days), (tools.retention_clock or tools.clock)()
+    return [one.id for one in expired(service, known, usual, tools.backend.host.volume_type(), now)]
+
+
+def expired(
+    service: Service, known: list[Snapshot], usual: RestoreSettings, volume_type: str, now: datetime
+) -> list[Snapshot]:
+    """Return the snapshots that no restore point of a service needs; `usual` holds where it has no own settings."""
+    window = settings_of(service.settings, usual).window
+    return retired(known, now, window, is_sparing=is_sparing(volume_type, service.settings))
 
 
 def remove_files(tools: Tools, service_id: str, snapshot_ids: Collection[str]) -> None:

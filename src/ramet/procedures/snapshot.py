@@ -21,7 +21,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import is_falling_asleep
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.expiry import expired, remove_files, unprepare_older
+from ramet.procedures.expiry import remove_files, unneeded, unprepare_older
 from ramet.procedures.servers import (
     FORKED_WITHIN,
     STORED_SECONDS,
@@ -89,11 +89,11 @@ class TakeSnapshot(Steps):
             known = snapshots.list_snapshots(tx, work.subject)
         begun = self.tools.stopwatch()
         unprepare_older(self.tools, known)
-        unneeded = expired(self.tools, self.tools.service(work.subject), known)
+        ids = unneeded(self.tools, self.tools.service(work.subject), known)
         return Next(
             "sweep",
-            replace(self._timed(work, begun), retired=tuple(unneeded)),
-            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, unneeded, work.operation_id),
+            replace(self._timed(work, begun), retired=tuple(ids)),
+            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, ids, work.operation_id),
         )
 
     def sweep(self, work: Work[SnapshotState]) -> Outcome:

@@ -9,9 +9,9 @@ from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.plane import Plane
 from ramet.model.archive import awaits_archive, is_archived
 from ramet.model.procedures import ProcedureName
-from ramet.model.restore_window import is_sparing, settings_of
 from ramet.model.service import Service
-from ramet.model.snapshot import Snapshot, newest, retired, rollable
+from ramet.model.snapshot import Snapshot, newest, rollable
+from ramet.procedures.expiry import expired
 from ramet.procedures.spec import submit
 from ramet.procedures.state import ExpiryState
 from ramet.store import operations, services, snapshots
@@ -58,10 +58,8 @@ class Expiry:
         last, now = newest(known), self.now()
         if last is None or (not is_at_once and now - last.taken_at < _WITHOUT_SNAPSHOT):
             return
-        window = settings_of(service.settings, self.plane.restore).window
-        sparing = is_sparing(self.plane.backend.host.volume_type(), service.settings)
         archived = self._first_archived(service, known)
-        has_expired = bool(retired(known, now, window, is_sparing=sparing))
+        has_expired = expired(service, known, self.plane.restore, self.plane.backend.host.volume_type(), now)
         is_due = has_expired or archived not in (None, self._trimmed_to.get(service.id))
         if is_due and self._submit(service.id) and archived is not None:
             self._trimmed_to[service.id] = archived
