@@ -53,8 +53,7 @@ def list_operations(
     if not everything:
         wanted &= _is_listed
     if service_id is not None:
-        sets = tx.scalars(sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id))
-        wanted &= operation.c.subject.in_([service_id, *sets])  # PostgreSQL uses no index for an OR with a subquery
+        wanted &= operation.c.subject.in_(_subjects_of(tx, service_id))
     if made_by is not None:
         made = service.alias()
         wanted &= sa.exists().where(made.c.id == own_service, made.c.made_by == made_by)
@@ -80,6 +79,11 @@ def list_operations(
     rows = tx.execute(query).all()
     events = events_of(tx, [row.id for row in rows])
     return [msgspec.convert(values_of(row) | {"events": events.get(row.id, ())}, OperationRecord) for row in rows]
+
+
+def _subjects_of(tx: sa.Connection, service_id: str) -> list[str]:
+    """Return the ids of a service and its read replica sets: PostgreSQL uses no index for an OR with a subquery."""
+    return [service_id, *tx.scalars(sa.select(replica_set.c.id).where(replica_set.c.service_id == service_id))]
 
 
 def has_existed(tx: sa.Connection, project_id: str, service_id: str, *, made_by: str | None = None) -> bool:
