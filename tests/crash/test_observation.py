@@ -51,6 +51,11 @@ class Shop:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
+    def optimizations(self) -> list[tuple[str, str]]:
+        """Return the status and the state of each."""
+        query = "SELECT status, state FROM operation WHERE procedure = 'optimize' AND subject = ?"
+        return self.instance.rows(query, self.id)
+
     @property
     def paths(self) -> ServicePaths:
         return self.instance.backend.instances.paths(self.id)
@@ -152,7 +157,7 @@ def test_an_optimization_goes_on_after_the_host_was_stopped(shop: Shop) -> None:
     shop.instance.up()
     shop.await_status("READY")
     assert rows_of(shop.port, shop.password) == [1]
-    asked = shop.instance.rows("SELECT status, state FROM operation WHERE procedure = 'optimize'")
+    asked = shop.optimizations()
     assert [(status, json.loads(state)["statistics"]) for status, state in asked] == [("SUCCEEDED", "collected")]
 
 
@@ -174,7 +179,7 @@ def test_an_optimization_ends_where_a_table_crashes_the_server(shop: Shop) -> No
     shop.instance.ask("POST", f"/services/{shop.id}/optimize")
     shop.await_status("READY")
     assert rows_of(shop.port, shop.password) == [1]
-    asked = shop.instance.rows("SELECT status, state FROM operation WHERE procedure = 'optimize'")
+    asked = shop.optimizations()
     assert [status for status, _ in asked] == ["SUCCEEDED"]
     assert "except for tsdb.public.ledger: the server" in json.loads(asked[0][1])["statistics"]
     assert (shop.paths.data / "crashes").read_text().split() == ["1"]
