@@ -1,136 +1,40 @@
 """The settings of this process: defaults, then RAMET_* variables, then options. Nothing here inspects the host."""
 
-import ipaddress
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from ramet.errors import Failed, Invalid
-
-
-class _Kind(NamedTuple):
-    """How a value is written, and what reads it; `read` raises ValueError or KeyError for anything else."""
-
-    wanted: str
-    read: Callable[[str], Any]
-
-
-def _number(lowest: int, highest: int) -> _Kind:
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) <= 12 and lowest <= int(text) <= highest):
-            raise ValueError
-        return int(text)
-
-    return _Kind(f"a whole number from {lowest} to {highest}", read)
-
-
-def _choice(*values: str) -> _Kind:
-    known = {value.lower(): value for value in values}
-    return _Kind("one of " + ", ".join(values), lambda text: known[text.lower()])
-
-
-def _matching(wanted: str, pattern: str) -> _Kind:
-    def read(text: str) -> str:
-        if re.fullmatch(pattern, text) is None:
-            raise ValueError
-        return text
-
-    return _Kind(wanted, read)
-
-
-def read_host(text: str) -> str:
-    """Return a host name, or an address without the brackets that IPv6 has in URLs. Raises ValueError."""
-    try:
-        return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
-    except ValueError:
-        if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text) is None:
-            raise
-        return text
-
-
-def _read_directory(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not text or "\0" in text or (path.exists() and not path.is_dir()):
-        raise ValueError
-    return path.absolute()
-
-
-def _read_file(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.is_file():
-        raise ValueError
-    return path.absolute()
-
-
-def _read_ports(text: str) -> range:
-    found = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
-    if found is None or not 1024 <= int(found[1]) <= int(found[2]) <= 65535:
-        raise ValueError
-    return range(int(found[1]), int(found[2]) + 1)
-
-
-def _read_majors(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if not all(re.fullmatch(r"1[5-9]|[2-9][0-9]", part) for part in parts):
-        raise ValueError
-    return tuple(map(int, parts))
-
-
-def _read_names(text: str) -> tuple[str, ...]:
-    found = tuple(text.split(","))
-    if not all(re.fullmatch(r"[a-z0-9_]{1,63}", name) for name in found):
-        raise ValueError
-    return found
-
-
-def _read_certificate(text: str) -> str:
-    return text if text == "auto" else str(_read_file(text))
-
-
-def _read_networks(text: str) -> tuple[str, ...]:
-    return tuple(str(ipaddress.ip_network(part.strip())) for part in text.split(","))
-
-
-def _read_hosts(text: str) -> tuple[str, ...]:
-    return () if text == "none" else tuple(read_host(part.strip()) for part in text.split(","))
-
-
-def _read_egress(text: str) -> str:
-    return text if text in ("allow", "deny") else ",".join(_read_networks(text))
-
-
-_HOST_NAME = _Kind("a host name or an address", read_host)
-_DIRECTORY = _Kind("a directory, which is created if it does not exist", _read_directory)
-_FILE = _Kind("an existing file", _read_file)
-_CERTIFICATE = _Kind("auto, or an existing file", _read_certificate)
-_PORT_RANGE = _Kind("two ports from 1024 to 65535, for example 15432-16431", _read_ports)
-_SWITCH = _Kind("on or off", lambda text: {"on": True, "off": False}[text])
-_DRIVER = _choice("auto", "reflink", "btrfs", "copy")
-_BACKEND = _choice("local", "kubernetes")
-_LEVEL = _choice("DEBUG", "INFO", "WARNING", "ERROR")
-_REGION = _matching("lower-case letters, digits and hyphens", r"[a-z0-9][a-z0-9-]{0,62}")
-_DATABASE = _matching(
-    "a URL as sqlite:////srv/ramet.db or postgresql+psycopg://user:password@host/database, in whose user and password"
-    " @ is written as %40",
-    r"sqlite:///.*|postgresql\+psycopg://(/.*|([^@]*@)?(\[[^]@]*\]|[^]@/?:[]*)(:\d{1,5})?([/?].*)?)",
+from ramet.setting_kinds import (
+    ARCHIVE,
+    BACKEND,
+    CERTIFICATE,
+    CLASS,
+    DATABASE,
+    DIRECTORY,
+    DRIVER,
+    EGRESS,
+    EXTENSIONS,
+    FILE,
+    HOST_NAME,
+    HOSTS,
+    HTTP_URL,
+    IMAGE,
+    LEVEL,
+    MAJORS,
+    NAMESPACE,
+    NETWORKS,
+    POOLER_IMAGE,
+    PORT_RANGE,
+    REGION,
+    SWITCH,
+    Kind,
+    choice,
+    number,
 )
-_ARCHIVE = _matching("a URL that begins with s3://, gs://, az:// or file://", r"(s3|gs|az|file)://.+")
-_HTTP_URL = _matching("a URL that begins with http:// or https://", r"https?://[^\s]+")
-_NAMESPACE = _matching(
-    "a name of lower-case letters, digits and hyphens, which may contain {project}",
-    r"(?=.{1,62}$)([a-z0-9]|\{project\})(([a-z0-9-]|\{project\})*([a-z0-9]|\{project\}))?",
-)
-_IMAGE = _matching("the name of an image, with {major} for the version of PostgreSQL", r"[^\s]*\{major\}[^\s]*")
-_POOLER_IMAGE = _matching("the name of an image", r"[^\s]+")
-_EGRESS = _Kind("allow, deny, or networks with commas between them, for example 10.0.0.0/8", _read_egress)
-_CLASS = _matching("the name of a class", r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_MAJORS = _Kind("versions from 15 on with commas between them, for example 18,17", _read_majors)
-_HOSTS = _Kind("none, or host names and addresses with commas between them", _read_hosts)
-_NETWORKS = _Kind("addresses or networks with commas between them, for example 127.0.0.1,10.0.0.0/8", _read_networks)
-_EXTENSIONS = _Kind("names with commas between them, for example vector,timescaledb", _read_names)
+
 _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 
 
@@ -138,181 +42,181 @@ _VARIABLES = {"has_limits": "RAMET_LIMITS"}
 class Settings:
     """Everything that can be set: its type, how it is written, its meaning, and its default."""
 
-    data_dir: Annotated[Path, _DIRECTORY, "data directory; back this up, and copy its files only after 'ramet down'"]
-    host: Annotated[str, _HOST_NAME, "address that HTTP listens on"] = "127.0.0.1"
-    port: Annotated[int, _number(0, 65535), "port of HTTP; 0 picks a free one"] = 8080
-    http_connections: Annotated[int, _number(10, 1_000_000), "largest number of open HTTP connections"] = 2000
+    data_dir: Annotated[Path, DIRECTORY, "data directory; back this up, and copy its files only after 'ramet down'"]
+    host: Annotated[str, HOST_NAME, "address that HTTP listens on"] = "127.0.0.1"
+    port: Annotated[int, number(0, 65535), "port of HTTP; 0 picks a free one"] = 8080
+    http_connections: Annotated[int, number(10, 1_000_000), "largest number of open HTTP connections"] = 2000
     http_connections_per_address: Annotated[
-        int, _number(10, 1_000_000), "largest number of HTTP connections from one address that wait for their client"
+        int, number(10, 1_000_000), "largest number of HTTP connections from one address that wait for their client"
     ] = 1000
     tls_cert: Annotated[
         str,
-        _CERTIFICATE,
+        CERTIFICATE,
         "certificate of HTTP: a PEM file, or auto for one of the authority that the certificates of services are of",
     ] = ""
-    tls_key: Annotated[Path | None, _FILE, "key of that certificate, a PEM file; not with auto"] = None
+    tls_key: Annotated[Path | None, FILE, "key of that certificate, a PEM file; not with auto"] = None
     probe_port: Annotated[
-        int | None, _number(1, 65535), "port of /livez, /readyz and /metrics of 'ramet worker'; by default none"
+        int | None, number(1, 65535), "port of /livez, /readyz and /metrics of 'ramet worker'; by default none"
     ] = None
     metrics_token_file: Annotated[
-        Path | None, _FILE, "file with the token that /metrics shows everything to; by default nobody has one"
+        Path | None, FILE, "file with the token that /metrics shows everything to; by default nobody has one"
     ] = None
     traces_url: Annotated[
         str,
-        _HTTP_URL,
+        HTTP_URL,
         "receiver of OpenTelemetry's traces, such as http://host:4318/v1/traces; by default none",
     ] = ""
     metrics_loopback: Annotated[
         bool,
-        _SWITCH,
+        SWITCH,
         "on: programs on this host read all of /metrics without credentials; leave it off behind a proxy on this host",
     ] = False
-    endpoint_host: Annotated[str, _HOST_NAME, "host in the endpoints of services"] = "localhost"
+    endpoint_host: Annotated[str, HOST_NAME, "host in the endpoints of services"] = "localhost"
     plaintext_endpoints: Annotated[
         bool,
-        _SWITCH,
+        SWITCH,
         "on: create services without TLS where PostgreSQL has none, with endpoints that only this host reaches",
     ] = False
-    port_range: Annotated[range, _PORT_RANGE, "ports for services"] = range(15432, 16432)
-    region_code: Annotated[str, _REGION, "region that services report"] = "local"
-    database_url: Annotated[str, _DATABASE, "the store; by default a SQLite file in the data directory"] = ""
+    port_range: Annotated[range, PORT_RANGE, "ports for services"] = range(15432, 16432)
+    region_code: Annotated[str, REGION, "region that services report"] = "local"
+    database_url: Annotated[str, DATABASE, "the store; by default a SQLite file in the data directory"] = ""
     storage_driver: Annotated[
-        str, _DRIVER, "how a new data directory copies files for forks: auto, reflink, btrfs or copy"
+        str, DRIVER, "how a new data directory copies files for forks: auto, reflink, btrfs or copy"
     ] = "auto"
     image_gbs: Annotated[
-        int | None, _number(1, 1_000_000), "size in GiB of a new storage image; by default half of the free space"
+        int | None, number(1, 1_000_000), "size in GiB of a new storage image; by default half of the free space"
     ] = None
-    has_limits: Annotated[bool, _SWITCH, "on or off: limit servers to their CPU and memory"] = True
+    has_limits: Annotated[bool, SWITCH, "on or off: limit servers to their CPU and memory"] = True
     temp_file_mbs: Annotated[
         int | None,
-        _number(1, 2_000_000),
+        number(1, 2_000_000),
         "limit in MiB of the temporary files of each server process; by default 5% of the storage, 64 to 65536",
     ] = None
     memory_reserve_percent: Annotated[
         int,
-        _number(0, 90),
+        number(0, 90),
         "share of the host's memory that stays free: a server that would need it is not started",
     ] = 5
     memory_commit_percent: Annotated[
         int,
-        _number(10, 10_000),
+        number(10, 10_000),
         "memory that the running servers may come to need, in percent of the host's: one that is over it is refused",
     ] = 150
     service_quota_gbs: Annotated[
         int | None,
-        _number(1, 1_000_000),
+        number(1, 1_000_000),
         "limit in GiB of the storage of each service, where the file system has quotas; by default none",
     ] = None
     background_jobs: Annotated[
         int | None,
-        _number(1, 256),
+        number(1, 256),
         "largest number of ANALYZE runs and data checks at a time; by default the number of CPUs",
     ] = None
     archive_url: Annotated[
-        str, _ARCHIVE, "off-host archive: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
+        str, ARCHIVE, "off-host archive: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///path"
     ] = ""
     archive_key_file: Annotated[
         Path | None,
-        _FILE,
+        FILE,
         "file with the recovery key of the archive; by default Ramet makes one in the data directory",
     ] = None
-    archive_days: Annotated[int, _number(1, 3650), "days for which the off-host archive can restore services"] = 30
+    archive_days: Annotated[int, number(1, 3650), "days for which the off-host archive can restore services"] = 30
     archive_check_mbs: Annotated[
-        int, _number(0, 1_000_000), "MiB that are read back from the off-host archive each hour, to verify it"
+        int, number(0, 1_000_000), "MiB that are read back from the off-host archive each hour, to verify it"
     ] = 64
     source_archives: Annotated[
         Path | None,
-        _DIRECTORY,
+        DIRECTORY,
         "directory whose subdirectories have the archived WAL of servers that services follow; by default none",
     ] = None
     standby_sources: Annotated[
         tuple[str, ...] | None,
-        _HOSTS,
+        HOSTS,
         "hosts that services may follow as a standby: their superusers can run programs on this one; by default any",
     ] = None
-    worker_threads: Annotated[int, _number(1, 256), "largest number of operations that run at a time"] = 8
+    worker_threads: Annotated[int, number(1, 256), "largest number of operations that run at a time"] = 8
     snapshot_seconds: Annotated[
         int | None,
-        _number(1, 604800),
+        number(1, 604800),
         "seconds until the next snapshot of a service; by default 600, with the storage driver copy 86400",
     ] = None
     snapshot_wal_mbs: Annotated[
         int,
-        _number(1, 1_000_000),
+        number(1, 1_000_000),
         "MiB of WAL until the next snapshot, if sooner; with the storage driver copy at least as much as the data",
     ] = 128
     fork_rest_seconds: Annotated[
-        int, _number(0, 3600), "seconds before background jobs such as ANALYZE start on a new fork"
+        int, number(0, 3600), "seconds before background jobs such as ANALYZE start on a new fork"
     ] = 10
     automatic_warm_forks: Annotated[
         int | None,
-        _number(0, 20),
+        number(0, 20),
         "largest number of forks that are kept ready for a service that is forked often; by default 20, and 0 on"
         " Kubernetes and with the storage driver copy",
     ] = None
-    window_days: Annotated[int, _number(1, 3650), "length of the restore window in days"] = 7
-    history_days: Annotated[int, _number(1, 3650), "days for which finished operations can be read"] = 30
-    event_days: Annotated[int, _number(1, 3650), "days for which events and their deliveries can be read"] = 30
+    window_days: Annotated[int, number(1, 3650), "length of the restore window in days"] = 7
+    history_days: Annotated[int, number(1, 3650), "days for which finished operations can be read"] = 30
+    event_days: Annotated[int, number(1, 3650), "days for which events and their deliveries can be read"] = 30
     webhook_private_targets: Annotated[
         tuple[str, ...],
-        _NETWORKS,
+        NETWORKS,
         "private addresses or networks that webhooks may reach, with commas between them; by default none",
     ] = ()
-    audit_days: Annotated[int, _number(1, 36500), "days for which entries of the audit are kept"] = 400
+    audit_days: Annotated[int, number(1, 36500), "days for which entries of the audit are kept"] = 400
     trusted_proxies: Annotated[
         tuple[str, ...],
-        _NETWORKS,
+        NETWORKS,
         "proxies whose X-Forwarded-For and -Proto headers are believed: addresses or networks with commas between them",
     ] = ()
-    backend: Annotated[str, _BACKEND, "where servers run: local (this host) or kubernetes"] = "local"
+    backend: Annotated[str, BACKEND, "where servers run: local (this host) or kubernetes"] = "local"
     kubeconfig: Annotated[
         Path | None,
-        _FILE,
+        FILE,
         "kubeconfig file of the cluster; by default that of KUBECONFIG, or the cluster that Ramet itself runs in",
     ] = None
     kubernetes_namespace: Annotated[
         str,
-        _NAMESPACE,
+        NAMESPACE,
         "namespace of the services on Kubernetes; with {project}, such as ramet-{project}, one for each project",
     ] = "ramet"
-    kubernetes_image: Annotated[str, _IMAGE, "image of PostgreSQL on Kubernetes, with {major} for its version"] = (
+    kubernetes_image: Annotated[str, IMAGE, "image of PostgreSQL on Kubernetes, with {major} for its version"] = (
         "ghcr.io/cloudnative-pg/postgresql:{major}"
     )
     kubernetes_majors: Annotated[
-        tuple[int, ...], _MAJORS, "versions of PostgreSQL that these images have; new services get the first one"
+        tuple[int, ...], MAJORS, "versions of PostgreSQL that these images have; new services get the first one"
     ] = (18, 17, 16, 15)
-    kubernetes_pooler_image: Annotated[str, _POOLER_IMAGE, "image of PgBouncer on Kubernetes, 1.21 or later"] = (
+    kubernetes_pooler_image: Annotated[str, POOLER_IMAGE, "image of PgBouncer on Kubernetes, 1.21 or later"] = (
         "ghcr.io/cloudnative-pg/pgbouncer:1.25.1"
     )
     kubernetes_extensions: Annotated[
-        tuple[str, ...], _EXTENSIONS, "extensions that these images have beside PostgreSQL's own"
+        tuple[str, ...], EXTENSIONS, "extensions that these images have beside PostgreSQL's own"
     ] = ()
     kubernetes_storage_class: Annotated[
-        str, _CLASS, "storage class of volumes on Kubernetes; by default the cluster's default"
+        str, CLASS, "storage class of volumes on Kubernetes; by default the cluster's default"
     ] = ""
     kubernetes_snapshot_class: Annotated[
-        str, _CLASS, "snapshot class of volumes on Kubernetes; by default the cluster's default"
+        str, CLASS, "snapshot class of volumes on Kubernetes; by default the cluster's default"
     ] = ""
-    kubernetes_volume_gbs: Annotated[int, _number(1, 65536), "size in GiB of a new volume on Kubernetes"] = 10
+    kubernetes_volume_gbs: Annotated[int, number(1, 65536), "size in GiB of a new volume on Kubernetes"] = 10
     kubernetes_fork_egress: Annotated[
         str,
-        _EGRESS,
+        EGRESS,
         "what DEV forks on Kubernetes may connect to: allow, deny (only without an archive), or networks such as"
         " 10.0.0.0/8,192.0.2.1/32",
     ] = "allow"
     kubernetes_forks: Annotated[
         str,
-        _choice("adopt", "recover", "copy"),
+        choice("adopt", "recover", "copy"),
         "how forks begin on Kubernetes: adopt (the operator takes over a volume that Ramet makes of a snapshot),"
         " recover (a job of the operator makes it: also with other releases than Ramet was made for) or"
         " copy (all data is copied by pg_basebackup: for storage that takes no snapshots)",
     ] = "adopt"
     kubernetes_endpoints: Annotated[
         str,
-        _choice("cluster", "nodeport", "loadbalancer"),
+        choice("cluster", "nodeport", "loadbalancer"),
         "how clients reach services on Kubernetes: cluster (from inside), nodeport or loadbalancer",
     ] = "cluster"
-    log_level: Annotated[str, _LEVEL, "lowest log level: DEBUG, INFO, WARNING or ERROR"] = "INFO"
+    log_level: Annotated[str, LEVEL, "lowest log level: DEBUG, INFO, WARNING or ERROR"] = "INFO"
 
     def store_url(self) -> str:
         """Return the store's address: the one that was set, else a file in the data directory."""
@@ -367,7 +271,7 @@ def default_data_dir(environ: Mapping[str, str] = os.environ) -> Path:
         raise Invalid("NO_HOME", message, "Name one with --data or RAMET_DATA_DIR.") from error
 
 
-def _annotations() -> dict[str, tuple[_Kind, str]]:
+def _annotations() -> dict[str, tuple[Kind, str]]:
     return {name: hint.__metadata__ for name, hint in get_type_hints(Settings, include_extras=True).items()}
 
 
@@ -375,11 +279,11 @@ def _variable(name: str) -> str:
     return _VARIABLES.get(name, f"RAMET_{name.upper()}")
 
 
-def _read(source: str, text: str, kind: _Kind) -> Any:
+def _read(source: str, text: str, kind: Kind) -> Any:
     try:
         return kind.read(text)
     except (ValueError, KeyError, OSError, RuntimeError) as error:  # RuntimeError: ~NAME of a user who does not exist
-        shown = "***" if kind is _DATABASE else repr(text[:80])
+        shown = "***" if kind is DATABASE else repr(text[:80])
         raise Invalid("INVALID_SETTING", f"{source} must be {kind.wanted} (got {shown})") from error
 
 

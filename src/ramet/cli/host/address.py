@@ -18,7 +18,8 @@ from ramet.configured import open_store
 from ramet.control.addresses import Move, pending_moves, planned_moves, request_moves, unmoved
 from ramet.errors import Invalid
 from ramet.machine.installation import find_installations
-from ramet.settings import Settings, read_host
+from ramet.setting_kinds import read_host
+from ramet.settings import Settings
 from ramet.store.database import Store
 
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - a wildcard is no address of anything
