@@ -39,6 +39,7 @@ from ramet.model.fork import ForkStrategy
 from ramet.model.passwords import Secret
 from ramet.model.timestamps import rfc3339
 from ramet.operations.schedule import Duty, Schedule
+from ramet.procedures.servers import server_of
 
 _KINDS = (
     "now", "pitr", "killed, now", "pitr across that", "now", "restarted, pitr", "away, now", "pitr", "promoted, now",
@@ -175,6 +176,7 @@ class Proof:
     def move(self) -> Trial:
         """Promote the follower while the source is stopped in order, and write to it as soon as that is possible."""
         service = self.follower.service
+        eventually(self._follows, "the follower follows again")
         promote_service(self.ground.plane, self.ground.project_id, service.id, lsn=None, drain=True, neutralize=False)
         self.outside.end(signal.SIGINT)
         eventually(self._is_written_to, "a write to the service", 0.01)
@@ -182,6 +184,10 @@ class Proof:
         lost = set(range(1, self.traffic.acknowledged + 1)) - set(ledger_rows(self.follower))
         faults = () if sums_agree(self.follower) else ("pgbench's sums differ",)
         return Trial(f"moved: {self.traffic.acknowledged} acknowledged", seconds, len(lost), 0, faults)
+
+    def _follows(self) -> bool:
+        seen = self.ground.backend.followers.observe(server_of(self.ground.look(self.follower)))
+        return seen is not None and seen.problem is None
 
     def _is_written_to(self) -> bool:
         with contextlib.suppress(psycopg.Error), self.follower.connect() as connection:

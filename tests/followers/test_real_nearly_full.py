@@ -1,6 +1,7 @@
 """A standby while the storage of its host is nearly full: it receives nothing, and follows again afterwards."""
 
 import signal
+from datetime import UTC, datetime
 
 import pytest
 
@@ -68,23 +69,27 @@ def test_a_source_that_was_shut_down_may_have_run_again_while_nothing_was_receiv
     settled(ground, standby)
     server, followers = server_of(standby.service), ground.backend.followers
     paths = ground.backend.instances.paths(server.service_id)
+    began_at = datetime.now(UTC)
+
+    def left() -> str | None:
+        return followers.await_end(server, None, shut_down_after=began_at)
 
     def shut_down() -> None:
         source.process.send_signal(signal.SIGINT)
         source.process.wait(BOUND_SECONDS)
-        eventually(lambda: followers.await_end(server, None, drain=True) is None, "the end of the source")
+        eventually(lambda: left() is None, "the end of the source")
 
     def is_unknown() -> bool:
         try:
-            followers.await_end(server, None, drain=True)
+            left()
         except Failed as failed:
             return failed.code == "SOURCE_END_UNKNOWN"
         return False
 
-    eventually(lambda: "is running" in str(followers.await_end(server, None, drain=True)), "it streams")
+    eventually(lambda: "is running" in str(left()), "it streams")
     shut_down()
     read_only_storage.set_read_only(paths, is_standby=True, receives=False)
-    assert followers.await_end(server, None, drain=True) == read_only_storage.NOT_RECEIVED
+    assert left() == read_only_storage.NOT_RECEIVED
     read_only_storage.set_writable(paths)
     eventually(is_unknown, "the refusal")
     start_again(source)

@@ -258,11 +258,14 @@ def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_
     request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
     standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
     server = server_of(ground.look(standby))
-    eventually(lambda: "is running" in str(followers.await_end(server, None, drain=True)), "it streams")
+    began_at = datetime.now(UTC)
+
+    def left() -> str | None:
+        return followers.await_end(server, None, shut_down_after=began_at)
 
     def is_refused() -> bool:
         try:
-            assert followers.await_end(server, None, drain=True) is not None
+            assert left() is not None
         except Failed as failed:
             return failed.code == "SOURCE_RETURNED"
         return False
@@ -271,6 +274,7 @@ def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_
         seen = followers.observe(server)
         return seen is not None and "refuses the role" in str(seen.problem)
 
+    eventually(lambda: "is running" in str(left()), "it streams")
     source.run(f"ALTER ROLE {REPLICATOR} NOLOGIN")
     restart(source)
     source.run("INSERT INTO ledger VALUES (101)")
@@ -284,6 +288,9 @@ def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_
     password = PASSWORD.replace("'", "''")
     source.run(f"ALTER ROLE {REPLICATOR} PASSWORD '{password}'")
     eventually(lambda: count_in(standby) == 101, "the row")
+    eventually(lambda: "is running" in str(left()), "it streams again")
     source.process.send_signal(signal.SIGINT)
     source.process.wait(BOUND_SECONDS)
-    eventually(lambda: followers.await_end(server, None, drain=True) is None, "all of the source")
+    eventually(lambda: left() is None, "all of the source")
+    with pytest.raises(Failed, match="before the promotion began"):
+        followers.await_end(server, None, shut_down_after=datetime.now(UTC))

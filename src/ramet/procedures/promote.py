@@ -43,7 +43,10 @@ class Promote(Steps):
         server = server_of(service)
         try:
             left = self.tools.backend.followers.await_end(
-                server, state.lsn, drain=state.drain, takes_place=state.takes_place
+                server,
+                state.lsn,
+                shut_down_after=work.created_at if state.drain else None,
+                takes_place=state.takes_place,
             )
         except Unseen:
             raise

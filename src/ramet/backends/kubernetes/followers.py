@@ -8,6 +8,8 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -63,6 +65,10 @@ class KubernetesFollowers:
 
     place: Place
     root_key: Callable[[], bytes]
+
+    @cached_property
+    def _returned(self) -> set[str]:
+        return set()
 
     def seal(self, password: Secret) -> str:
         """Return the password of a source in a form that only this installation can read."""
@@ -130,15 +136,18 @@ class KubernetesFollowers:
         problem = None if found.problem is None else found.problem.replace(COPIED_AGAIN, _MOVE_AGAIN)
         return msgspec.structs.replace(found, problem=problem, needs_copy=False, has_diverged=False)
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
+    def await_end(
+        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
+    ) -> str | None:
         self.place.check_runs(server)
         return lag.left(
             self.place.paths(server),
             server.required_upstream,
             lsn,
-            drain=drain,
+            shut_down_after=shut_down_after,
             takes_place=takes_place,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
+            returned=self._returned,
         )
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ ANSWERS = (
 )
 MORE_THAN_A_TAIL = 1000
 Line = tuple[str, str]
+_LOGGED = "2026-11-29 18:00:00.000 UTC"
+BEFORE, AFTER = datetime(2026, 11, 29, 17, tzinfo=UTC), datetime(2026, 11, 29, 19, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -53,15 +56,20 @@ def upstream() -> Upstream:
 
 def write(paths: ServicePaths, *files: list[Line]) -> None:
     for number, lines in enumerate(files):
-        entries = [{"message": message, "backend_type": process, "detail": "x" * 200} for process, message in lines]
+        entries = [
+            {"timestamp": _LOGGED, "message": message, "backend_type": process, "detail": "x" * 200}
+            for process, message in lines
+        ]
         text = "".join(json.dumps(entry) + "\n" for entry in entries)
         (paths.log / f"server-{number}.json").write_text(text)
 
 
-def code_of(paths: ServicePaths, upstream: Upstream) -> str | None:
+def code_of(
+    paths: ServicePaths, upstream: Upstream, after: datetime = BEFORE, returned: set[str] | None = None
+) -> str | None:
     """Return the code of the refusal to take the last shutdown for the end; None: it is taken for that."""
     try:
-        assert lag.returning(paths, upstream, "0/3000060") is None
+        assert lag.returning(paths, upstream, "0/3000060", after, set() if returned is None else returned) is None
     except Failed as failed:
         return failed.code
     return None
@@ -118,13 +126,35 @@ def test_where_the_log_does_not_show_all_of_the_time_since_the_end_is_unknown(
     assert code_of(paths, upstream) == "SOURCE_END_UNKNOWN"
 
 
+def test_the_end_is_unknown_where_the_shutdown_was_before_the_promotion_began(
+    paths: ServicePaths, upstream: Upstream
+) -> None:
+    """The source can have run between two requests of the standby."""
+    write(paths, [STREAMS, ENDED, AWAY])
+    assert code_of(paths, upstream, AFTER) == "SOURCE_END_UNKNOWN"
+
+
+def test_a_source_that_was_seen_running_has_returned_until_the_standby_streams(
+    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(paths, [STREAMS, ENDED, AWAY])
+    returned = set[str]()
+    with monkeypatch.context() as patched:
+        patched.setattr(lag, "presence", lambda *_: Presence.RUNS)
+        assert "is running" in str(lag.returning(paths, upstream, "0/3000060", BEFORE, returned))
+    assert code_of(paths, upstream, returned=returned) == "SOURCE_RETURNED"
+    stand_in(monkeypatch, is_streaming=True)
+    assert "is running" in str(left(paths, upstream, returned=returned))
+    assert code_of(paths, upstream, returned=returned) is None
+
+
 @pytest.mark.parametrize(("found", "text"), [(Presence.RUNS, "is running"), (Presence.CHANGES, "starting or shutting")])
 def test_a_source_that_was_started_just_now_is_waited_for(
     paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, found: Presence, text: str
 ) -> None:
     monkeypatch.setattr(lag, "presence", lambda *_: found)
     write(paths, [STREAMS, ENDED, AWAY])
-    assert text in str(lag.returning(paths, upstream, "0/3000060"))
+    assert text in str(lag.returning(paths, upstream, "0/3000060", BEFORE, set()))
 
 
 def test_the_reason_is_not_that_of_an_earlier_file_when_the_newest_is_longer_than_what_is_read(
@@ -159,17 +189,12 @@ def test_only_the_lsn_of_a_move_proves_the_end_of_a_source_that_has_returned(
 ) -> None:  # fmt: skip
     write(paths, [STREAMS, ENDED, REFUSES, AWAY])
     stand_in(monkeypatch)
-
-    def look() -> str | None:
-        return lag.left(
-            paths, upstream, lsn, drain=drain, takes_place=takes_place, ends_with_shutdown=lambda _: True
-        )  # fmt: skip
-
+    after = BEFORE if drain else None
     if is_refused:
         with pytest.raises(Failed, match="was started again"):
-            look()
+            left(paths, upstream, lsn, shut_down_after=after, takes_place=takes_place)
     else:
-        assert look() is None
+        assert left(paths, upstream, lsn, shut_down_after=after, takes_place=takes_place) is None
 
 
 @pytest.mark.parametrize("is_shut_down", [False, True])
@@ -179,17 +204,22 @@ def test_a_promotion_says_that_nothing_is_received_on_nearly_full_storage(
     write(paths, [STREAMS, ENDED, AWAY])
     stand_in(monkeypatch)
     monkeypatch.setattr(lag, "receives_nothing", lambda _: True)
-    left = lag.left(
-        paths, upstream, None, drain=True, takes_place=False, ends_with_shutdown=lambda _: is_shut_down
-    )  # fmt: skip
-    assert left == NOT_RECEIVED
+    assert left(paths, upstream, ends_with_shutdown=lambda _: is_shut_down) == NOT_RECEIVED
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def left(paths: ServicePaths, upstream: Upstream, lsn: str | None = None, **given: Any) -> str | None:
+    """Return what a promotion waits for that awaits the source's shutdown, which was received."""
+    usual: dict[str, Any] = {
+        "shut_down_after": BEFORE, "takes_place": False, "ends_with_shutdown": lambda _: True, "returned": set(),
+    }  # fmt: skip
+    return lag.left(paths, upstream, lsn, **usual | given)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, *, is_streaming: bool = False) -> None:
     """Let a standby have replayed all that it received."""
 
     def progress(*_: Any) -> tuple[Any, ...]:
-        return True, "0/3000060", "0/3000060", False
+        return True, "0/3000060", "0/3000060", is_streaming
 
     monkeypatch.setattr(connections, "connect", lambda _: nullcontext())
     monkeypatch.setattr(lag, "row", progress)

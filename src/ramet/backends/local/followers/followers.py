@@ -4,6 +4,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,10 @@ class LocalFollowers:
     def jobs(self) -> Jobs:
         """The base copies that run now."""
         return self.instances.jobs_of("copies.lock", _MOST_AT_ONCE)
+
+    @cached_property
+    def _returned(self) -> set[str]:
+        return set()
 
     def examine(
         self, source: SourceAddress, password: Secret, archive: str | None = None
@@ -174,15 +179,18 @@ class LocalFollowers:
             return found
         return msgspec.structs.replace(found, problem=_UNNAMED.format(raw_names.shown(unnamed)), still_receives=True)
 
-    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
+    def await_end(
+        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
+    ) -> str | None:
         paths = self.instances.paths(server.service_id)
         left = lag.left(
             paths,
             server.required_upstream,
             lsn,
-            drain=drain,
+            shut_down_after=shut_down_after,
             takes_place=takes_place,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),
+            returned=self._returned,
         )
         if left is None:
             adoption.check_before(paths)

@@ -11,7 +11,7 @@ import msgspec
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files
 from ramet.backends.local.restore.standby_copy import replayed
-from ramet.backends.local.server.log_reader import decoded, lines_backwards
+from ramet.backends.local.server.log_reader import decoded, lines_backwards, logged_at
 from ramet.backends.local.server.probe import Presence, presence
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED, receives_nothing
 from ramet.backends.local.sql import connections
@@ -153,24 +153,27 @@ def left(
     upstream: Upstream,
     lsn: str | None,
     *,
-    drain: bool,
+    shut_down_after: datetime | None,
     takes_place: bool,
     ends_with_shutdown: Callable[[str], bool],
+    returned: set[str],
 ) -> str | None:
-    """Return None when a standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
+    """Return None when a standby has replayed all until `lsn`, and to the source's shutdown after a time.
 
     Otherwise a text that changes with the progress. `ends_with_shutdown` tells whether the last record before an LSN
     is the checkpoint of a shutdown. That must not be an earlier one: raises Failed when the source has run since then,
-    or may have. With `takes_place` the `lsn` was read after the last commit of the source, and proves it. Raises
-    Unavailable.
+    or may have. With `takes_place` the `lsn` was read after the last commit of the source, and proves it. `returned`
+    keeps the services whose source has run again, until they stream. Raises Unavailable.
     """
     with connections.connect(paths) as connection:
         in_recovery, until, received, is_streaming = row(connection, _END)
+    if is_streaming:
+        returned.discard(paths.service_id)
     if not in_recovery:
         return None
     if lsn is not None and lsn_number(until) < lsn_number(lsn):
         return f"replayed until {until}, and waiting for {lsn}"
-    if not drain:
+    if shut_down_after is None:
         return None
     if is_streaming:
         return f"the source is running; replayed until {until}"
@@ -183,17 +186,23 @@ def left(
         return NOT_RECEIVED
     if not is_shut_down:
         return f"the source did not shut down in order; replayed until {until}"
-    return returning(paths, upstream, until)
+    return returning(paths, upstream, until, shut_down_after, returned)
 
 
-def returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None:
+def returning(
+    paths: ServicePaths, upstream: Upstream, until: str, shut_down_after: datetime, returned: set[str]
+) -> str | None:
     """Return None when a source has not come back after the shutdown that ends at an LSN; raise Failed when it has.
 
-    What it commits then is missing until it sends that, also after it has shut down again. So the log must show that
-    the standby has asked for WAL all the time since some arrived last, and that no server that runs has answered.
+    What it commits then is missing until it sends that, also after it has shut down again. The standby asks for WAL
+    every two seconds only, so the shutdown must be after a time from which on this is called several times a second.
+    The log must show that the standby has asked all the time since WAL arrived last, and that no server that runs has
+    answered.
     """
     found = presence(upstream.host, upstream.port, upstream.user, upstream.database)
-    if _has_answered(paths):
+    if found is Presence.RUNS:
+        returned.add(paths.service_id)
+    if _has_answered(paths) or (found is Presence.SILENT and paths.service_id in returned):
         raise Failed(
             "SOURCE_RETURNED",
             f"The source {upstream} was started again after the shutdown that the service has received, and what it"
@@ -204,35 +213,37 @@ def returning(paths: ServicePaths, upstream: Upstream, until: str) -> str | None
         return f"the source is running; replayed until {until}"
     if found is Presence.CHANGES:
         return f"the source is starting or shutting down; replayed until {until}"
-    if not _has_always_asked(paths):
+    ended_at = _last_arrival(paths)
+    if ended_at is None or ended_at < shut_down_after:
         raise Failed(
             "SOURCE_END_UNKNOWN",
-            f"The source {upstream} may have run after the shutdown that the service has received: there was a time"
-            " since then in which the service did not ask it for WAL",
+            f"The source {upstream} may have run after the shutdown that the service has received: that was before the"
+            " promotion began, or there was a time since then in which the service did not ask it for WAL",
             "Promote it with wait_for_lsn and without drain: the LSN is the latest checkpoint location that"
-            " pg_controldata shows in the source. Or start the source, and stop it when following has no problem.",
+            " pg_controldata shows in the source. Or start the source, begin the promotion with drain when following"
+            " has no problem, and stop the source then.",
         )
     return None
 
 
 def _has_answered(paths: ServicePaths) -> bool:
     """Tell whether a server that runs has answered since WAL arrived last, and sent nothing."""
-    for message in _messages(paths, OF_RECOVERY):
-        if any(pattern.search(message) for pattern in _ANSWERS):
+    for line in _lines(paths, OF_RECOVERY):
+        if any(pattern.search(line.message) for pattern in _ANSWERS):
             return True
-        if _ARRIVES.search(message):
+        if _ARRIVES.search(line.message):
             break
     return False
 
 
-def _has_always_asked(paths: ServicePaths) -> bool:
-    """Tell whether the log shows that a standby has asked for WAL all the time since some arrived last."""
-    for message in _messages(paths, (*OF_RECOVERY, "postmaster")):
-        if any(text in message for text in _ASKS_AGAIN):
-            return False
-        if _ARRIVES.search(message):
-            return True
-    return False
+def _last_arrival(paths: ServicePaths) -> datetime | None:
+    """Return when WAL arrived last; None where the log does not show that the standby has asked all the time since."""
+    for line in _lines(paths, (*OF_RECOVERY, "postmaster")):
+        if any(text in line.message for text in _ASKS_AGAIN):
+            return None
+        if _ARRIVES.search(line.message):
+            return logged_at(line.timestamp)
+    return None
 
 
 def ending(until: str | None) -> str:
@@ -255,7 +266,7 @@ def reason(paths: ServicePaths, upstream: Upstream) -> Reason:
 
 
 def _recovery_messages(paths: ServicePaths) -> Iterator[str]:
-    return _messages(paths, OF_RECOVERY, _REASON_BYTES)
+    return (line.message for line in _lines(paths, OF_RECOVERY, _REASON_BYTES))
 
 
 def _reason(logged: Iterable[str], upstream: Upstream) -> Reason:
@@ -278,6 +289,7 @@ def _lost(upstream: Upstream) -> Reason:
 class _Line(msgspec.Struct):
     """The fields that are read of a line of the log."""
 
+    timestamp: str = ""
     message: str = ""
     backend_type: str = ""
 
@@ -285,7 +297,7 @@ class _Line(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Line)
 
 
-def _messages(paths: ServicePaths, processes: Sequence[str], limit_bytes: int | None = None) -> Iterator[str]:
+def _lines(paths: ServicePaths, processes: Sequence[str], limit_bytes: int | None = None) -> Iterator[_Line]:
     """Yield what these processes have logged, newest first, from all that is kept of the log or from its end."""
     scanned = 0
     for _, line in lines_backwards(log_files.files(paths)):
@@ -297,4 +309,4 @@ def _messages(paths: ServicePaths, processes: Sequence[str], limit_bytes: int | 
         except (ValueError, msgspec.MsgspecError):
             continue
         if entry.backend_type in processes:
-            yield entry.message
+            yield entry

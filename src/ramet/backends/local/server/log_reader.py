@@ -80,12 +80,17 @@ def _lines_of(file: Path, end: int | None) -> Iterator[tuple[int, bytes]]:
 def _entry(line: bytes) -> LogEntry | None:
     try:
         read = decoded(line, _DECODER)
-        at = datetime.strptime(read.timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
+        at = logged_at(read.timestamp)
     except (ValueError, msgspec.MsgspecError):
         return None
     message = read.message[:_MESSAGE_LIMIT]
     shown = without_literals(message) if message.startswith(log_files.TIMED) else redacted(message)
     return LogEntry(at, read.error_severity, shown)
+
+
+def logged_at(timestamp: str) -> datetime:
+    """Return the time of a line. Raises ValueError where that is damaged."""
+    return datetime.strptime(timestamp, "%Y-%m-%d %H:%M:%S.%f UTC").replace(tzinfo=UTC)
 
 
 def decoded(line: bytes, decoder: msgspec.json.Decoder[Read]) -> Read:
