@@ -11,6 +11,7 @@ It leaves a service alone that is held or changed: a fork may be using its snaps
 from collections.abc import Collection
 from datetime import datetime
 
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.model.archive import awaits_archive
@@ -30,23 +31,25 @@ class Expire(Steps):
     name = ProcedureName.EXPIRE
 
     def retire(self, work: Work[ExpiryState]) -> Outcome:
-        with self.tools.store.write() as tx:
-            service, holders = services.get_service(tx, work.subject, lock=True), services.holders(tx, work.subject)
-            others = set(holders) - {work.operation_id}
-            if service is None or service.deleted_at is not None or service.activity is not None or others:
-                return Done(changes=lambda tx: release_holds(tx, work))
-            if not holders:
-                services.add_hold(tx, work.subject, work.operation_id)
+        with self.tools.store.read() as tx:
             known = snapshots.list_snapshots(tx, work.subject)
-        ids = unneeded(self.tools, service, known)
-        return Next(
-            "sweep",
-            replace(work.state, retired=tuple(ids)),
-            changes=lambda tx: snapshots.delete_unheld(tx, work.subject, ids, work.operation_id),
-        )
+        ids = unneeded(self.tools, self.tools.service(work.subject), known)
+        state = replace(work.state, retired=tuple(ids))
+        return Next("sweep", state, changes=lambda tx: self._hold(tx, work, ids))
+
+    def _hold(self, tx: sa.Connection, work: Work[ExpiryState], ids: list[str]) -> None:
+        """Hold the service and delete the rows of snapshots, unless the service is held or changed."""
+        service = services.get_service(tx, work.subject, lock=True)
+        is_changing = service is None or service.deleted_at is not None or service.activity is not None
+        if not is_changing and not services.holders(tx, work.subject):
+            services.add_hold(tx, work.subject, work.operation_id)
+            snapshots.delete_unheld(tx, work.subject, ids, work.operation_id)
 
     def sweep(self, work: Work[ExpiryState]) -> Outcome:
-        remove_files(self.tools, work.subject, work.state.retired)
+        with self.tools.store.read() as tx:
+            is_held = work.operation_id in services.holders(tx, work.subject)
+        if is_held:
+            remove_files(self.tools, work.subject, work.state.retired)
         return Done(changes=lambda tx: release_holds(tx, work))
 
 

@@ -1,6 +1,7 @@
 """What the restore window no longer needs is removed also where no snapshot is taken."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -11,15 +12,30 @@ from ramet.control.sleep import submit_sleep
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
+from ramet.operations.procedure import Work
+from ramet.procedures.state import ExpiryState
 from ramet.store import operations, snapshots
 from ramet.store import services as rows
 from tests.aging import make_expired_snapshots
-from tests.worlds import World, fork_service, look
+from tests.worlds import Hurried, World, fork_service, look
 
 
-def remove(world: World) -> None:
-    Expiry(world.plane, world.plane.clock, world.storage_guard).remove_due()
+def submit(world: World, later: timedelta = timedelta(0)) -> None:
+    Expiry(world.plane, lambda: world.plane.clock() + later, world.storage_guard).remove_due()
+
+
+def remove(world: World, later: timedelta = timedelta(0)) -> None:
+    submit(world, later)
+    Hurried(world.store, world.procedures).run_until_idle(horizon_seconds=3600.0)
+
+
+def run_beside_another_holder(world: World, service: Service) -> None:
+    with world.store.write() as tx:
+        another = operations.of_subject(tx, service.id)[-1].id
+        rows.add_hold(tx, service.id, another)
     world.worker.run_until_idle()
+    with world.store.write() as tx:
+        rows.drop_holds(tx, another)
 
 
 def left(world: World, service: Service) -> list[str]:
@@ -94,7 +110,7 @@ def test_expired_snapshots_stay_while_a_fork_holds_the_service(world: World) -> 
     service = world.create()
     ids = make_expired_snapshots(world, service.id)
     fork_service(world.plane, world.project.id, service.id, ForkRequest(ForkStrategy.NOW))
-    Expiry(world.plane, world.plane.clock, world.storage_guard).remove_due()
+    submit(world)
     assert left(world, service) == ids
     world.worker.run_until_idle()
     remove(world)
@@ -132,5 +148,29 @@ def test_a_service_is_held_until_the_files_are_gone(world: World, monkeypatch: p
     monkeypatch.setattr(world.backend.restore, "delete_snapshot", note)
     remove(world)
     assert len(holders) == 2
+    with world.store.read() as tx:
+        assert not rows.holders(tx, service.id)
+
+
+def test_a_removal_beside_another_holder_removes_nothing_and_is_repeated(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    submit(world)
+    run_beside_another_holder(world, service)
+    assert left(world, service) == ids
+    assert files_left(world, service) == set(ids)
+    remove(world)
+    assert left(world, service) == ids[-1:]
+    assert files_left(world, service) == set(ids[-1:])
+
+
+def test_a_worker_that_has_lost_its_lease_holds_no_service(world: World) -> None:
+    service = world.create()
+    make_expired_snapshots(world, service.id)
+    remove(world)
+    with world.store.read() as tx:
+        ended = operations.of_subject(tx, service.id)[0]
+    work = Work(ended.id, service.id, "retire", ExpiryState(), 1, ended.created_at, ended.created_at)
+    next(each for each in world.procedures if each.name == ProcedureName.EXPIRE).steps["retire"](work)
     with world.store.read() as tx:
         assert not rows.holders(tx, service.id)
