@@ -5,7 +5,8 @@ retire   a hold on the service, and no rows of snapshots that     -
          no restore point needs
 sweep    no files of them, and no WAL older than the window       -
 
-It leaves a service alone that is held or changed: a fork may be using its snapshots.
+It leaves a service alone that is held or changed: a fork may be using its snapshots. What it has
+not removed at its end is in its state, and the next one removes it.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from ramet.backends.interface.backend import Backend
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
@@ -34,7 +36,7 @@ class Expire(Steps):
         with self.tools.store.read() as tx:
             known = snapshots.list_snapshots(tx, work.subject)
         ids = unneeded(self.tools, self.tools.service(work.subject), known)
-        state = replace(work.state, retired=tuple(ids))
+        state = replace(work.state, retired=(*work.state.retired, *ids))
         return Next("sweep", state, changes=lambda tx: self._hold(tx, work, ids))
 
     def _hold(self, tx: sa.Connection, work: Work[ExpiryState], ids: list[str]) -> None:
@@ -47,10 +49,16 @@ class Expire(Steps):
 
     def sweep(self, work: Work[ExpiryState]) -> Outcome:
         with self.tools.store.read() as tx:
+            kept = snapshots.list_snapshots(tx, work.subject)
             is_held = work.operation_id in services.holders(tx, work.subject)
-        if is_held:
-            remove_files(self.tools, work.subject, work.state.retired)
-        return Done(changes=lambda tx: release_holds(tx, work))
+        if not is_held:
+            return Done(changes=lambda tx: release_holds(tx, work))
+        left = [each for each in work.state.retired if each not in {snapshot.id for snapshot in kept}]
+        if left:
+            self.tools.backend.restore.delete_snapshot(work.subject, left[0])
+            return Next("sweep", replace(work.state, retired=tuple(left[1:])))
+        done = ExpiryState(trimmed_to=_discard_wal(self.tools, work.subject, kept))
+        return Done(done, lambda tx: release_holds(tx, work))
 
 
 def unneeded(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]:
@@ -84,9 +92,17 @@ def unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
             tools.backend.restore.discard_preparation(older.service_id, older.id)
 
 
-def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> None:
-    """Remove the WAL that no snapshot needs, unless the off-host archive does not have it yet."""
-    has_archive, service = tools.backend.archive.url() is not None, tools.service(service_id)
-    for oldest in rollable(kept)[:1]:
-        if not (has_archive and awaits_archive(service, oldest.taken_at)):
-            tools.backend.restore.discard_wal(service_id, oldest)
+def first_with_wal(backend: Backend, service: Service, known: list[Snapshot]) -> Snapshot | None:
+    """Return the oldest snapshot that needs WAL, unless the off-host archive still has to get the WAL before it."""
+    oldest = next(iter(rollable(known)), None)
+    is_awaited = oldest is not None and backend.archive.url() is not None and awaits_archive(service, oldest.taken_at)
+    return None if is_awaited else oldest
+
+
+def _discard_wal(tools: Tools, service_id: str, kept: list[Snapshot]) -> str | None:
+    """Remove the WAL that no snapshot needs; return the first one that needs WAL, None where the archive is awaited."""
+    oldest = first_with_wal(tools.backend, tools.service(service_id), kept)
+    if oldest is None:
+        return None
+    tools.backend.restore.discard_wal(service_id, oldest)
+    return oldest.id

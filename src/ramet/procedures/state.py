@@ -324,9 +324,10 @@ class SnapshotState(Struct, frozen=True, kw_only=True):
 
 
 class ExpiryState(Struct, frozen=True, kw_only=True):
-    """`retired` are the snapshots whose files are to be removed."""
+    """`retired` are the snapshots whose files are still to be removed; WAL from before `trimmed_to` is removed."""
 
     retired: tuple[str, ...] = ()
+    trimmed_to: str | None = None
 
 
 class OneSnapshotState(Struct, frozen=True, kw_only=True):

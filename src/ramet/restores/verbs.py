@@ -304,7 +304,7 @@ def _earlier(
 
 
 def _restores_of(tx: sa.Connection, service_id: str) -> list[operations.Operation]:
-    return [one for one in operations.of_subject(tx, service_id) if one.procedure == ProcedureName.RESTORE]
+    return operations.of_subject(tx, service_id, ProcedureName.RESTORE)
 
 
 def _digest(key: str) -> str:

@@ -137,10 +137,11 @@ def get(tx: sa.Connection, operation_id: str) -> Operation | None:
     return None if row is None else _operation(row)
 
 
-def of_subject(tx: sa.Connection, subject: str) -> list[Operation]:
-    """Return the operations on a subject, newest first."""
-    query = operation.select().where(operation.c.subject == subject)
-    return [_operation(row) for row in tx.execute(query.order_by(operation.c.created_at.desc(), operation.c.id))]
+def of_subject(tx: sa.Connection, subject: str, procedure: str = "", most: int | None = None) -> list[Operation]:
+    """Return up to `most` operations on a subject, of one procedure if it is named, newest first."""
+    wanted = (operation.c.subject == subject) & (operation.c.procedure == procedure if procedure else sa.true())
+    query = operation.select().where(wanted).order_by(operation.c.created_at.desc(), operation.c.id)
+    return [_operation(row) for row in tx.execute(query.limit(most))]
 
 
 def is_under_way(tx: sa.Connection, operation_id: str) -> bool:

@@ -164,6 +164,24 @@ def test_a_removal_beside_another_holder_removes_nothing_and_is_repeated(world: 
     assert files_left(world, service) == set(ids[-1:])
 
 
+def test_wal_is_removed_later_where_another_held_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, discarded = world.create(), []
+    make_expired_snapshots(world, service.id)
+    duty = Expiry(world.plane, world.plane.clock, world.storage_guard)
+    monkeypatch.setattr(world.backend.restore, "discard_wal", lambda *given: discarded.append(given))
+    world.backend.archive.location = "memory://archive"
+    set_columns(world, service, settings={"archive": True})
+    duty.remove_due()
+    world.worker.run_until_idle()
+    set_columns(world, service, archived_until=world.plane.clock())
+    duty.remove_due()
+    run_beside_another_holder(world, service)
+    assert not discarded
+    duty.remove_due()
+    world.worker.run_until_idle()
+    assert len(discarded) == 1
+
+
 def test_a_worker_that_has_lost_its_lease_holds_no_service(world: World) -> None:
     service = world.create()
     make_expired_snapshots(world, service.id)
@@ -174,3 +192,25 @@ def test_a_worker_that_has_lost_its_lease_holds_no_service(world: World) -> None
     next(each for each in world.procedures if each.name == ProcedureName.EXPIRE).steps["retire"](work)
     with world.store.read() as tx:
         assert not rows.holders(tx, service.id)
+
+
+@pytest.mark.parametrize("act", ["delete_snapshot", "discard_wal"])
+def test_what_a_removal_could_not_remove_is_removed_an_hour_later(
+    world: World, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    service, discarded = world.create(), []
+    ids = make_expired_snapshots(world, service.id)
+
+    def fail(*_arguments: object) -> None:
+        raise OSError("The disk is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.restore, act, fail)
+        remove(world)
+    assert left(world, service) == ids[-1:]
+    monkeypatch.setattr(world.backend.restore, "discard_wal", lambda *given: discarded.append(given))
+    remove(world, timedelta(minutes=59))
+    assert not discarded
+    remove(world, timedelta(minutes=61))
+    assert files_left(world, service) == set(ids[-1:])
+    assert len(discarded) == 1

@@ -4,20 +4,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from ramet.control.duties.faults import Faults
 from ramet.control.duties.storage_guard import StorageGuard
 from ramet.control.plane import Plane
-from ramet.model.archive import awaits_archive, is_archived
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
-from ramet.model.snapshot import Snapshot, newest, rollable
-from ramet.procedures.expiry import expired
+from ramet.model.snapshot import newest
+from ramet.model.status import OperationStatus
+from ramet.model.timestamps import time_left
+from ramet.procedures.expiry import expired, first_with_wal
 from ramet.procedures.spec import submit
 from ramet.procedures.state import ExpiryState
 from ramet.store import operations, services, snapshots
 
 # Each snapshot removes what has expired; so does this where the last one is older.
 _WITHOUT_SNAPSHOT = timedelta(hours=1)
+_AFTER_FAILURE = timedelta(hours=1)
 _REMOVING = (ProcedureName.SNAPSHOT, ProcedureName.EXPIRE)
 
 
@@ -25,14 +29,13 @@ _REMOVING = (ProcedureName.SNAPSHOT, ProcedureName.EXPIRE)
 class Expiry:
     """The duty. `now` is the time by which snapshots are old enough to be removed; `guard` looks at the storage.
 
-    It remembers, where there is an off-host archive, the oldest snapshot of a service after whose WAL was removed:
-    WAL that the archive does not have yet stays, and nothing else would remove it later.
+    What the last removal of a service has done is in its state. WAL that the off-host archive did not have by then, and
+    what could not be removed, is removed by the next one.
     """
 
     plane: Plane
     now: Callable[[], datetime]
     guard: StorageGuard
-    _trimmed_to: dict[str, str] = field(default_factory=dict)
     _faults: Faults = field(default_factory=lambda: Faults("expired snapshots"))
 
     def remove_due(self) -> None:
@@ -53,30 +56,28 @@ class Expiry:
                     self._remove(service, is_at_once=is_short)
 
     def _remove(self, service: Service, *, is_at_once: bool) -> None:
+        now = self.now()
         with self.plane.store.read() as tx:
             known = snapshots.list_snapshots(tx, service.id)
-        last, now = newest(known), self.now()
-        if last is None or (not is_at_once and now - last.taken_at < _WITHOUT_SNAPSHOT):
+            last = newest(known)
+            if last is None or (not is_at_once and now - last.taken_at < _WITHOUT_SNAPSHOT):
+                return
+            before = next(iter(operations.of_subject(tx, service.id, ProcedureName.EXPIRE, 1)), None)
+        has_failed = before is not None and before.status is OperationStatus.FAILED
+        if before is not None and has_failed and time_left(before.created_at, _AFTER_FAILURE, now):
             return
-        archived = self._first_archived(service, known)
-        has_expired = expired(service, known, self.plane.restore, self.plane.backend.host.volume_type(), now)
-        is_due = has_expired or archived not in (None, self._trimmed_to.get(service.id))
-        if is_due and self._submit(service.id) and archived is not None:
-            self._trimmed_to[service.id] = archived
+        done = ExpiryState() if before is None else msgspec.convert(before.state, ExpiryState)
+        oldest = first_with_wal(self.plane.backend, service, known)
+        is_trimmed = oldest is None or oldest.id == done.trimmed_to
+        volume_type = self.plane.backend.host.volume_type()
+        if done.retired or not is_trimmed or expired(service, known, self.plane.restore, volume_type, now):
+            self._submit(service.id, done.retired)
 
-    def _first_archived(self, service: Service, known: list[Snapshot]) -> str | None:
-        """Return the oldest snapshot before which the off-host archive has all WAL; None where it waits for WAL."""
-        if self.plane.backend.archive.url() is None or not is_archived(service):
-            return None
-        oldest = next(iter(rollable(known)), None)
-        return None if oldest is None or awaits_archive(service, oldest.taken_at) else oldest.id
-
-    def _submit(self, service_id: str) -> bool:
+    def _submit(self, service_id: str, left: tuple[str, ...]) -> None:
+        """Submit the removal, and that of the files which the last one has left."""
         with self.plane.change() as tx:
             service = services.get_service(tx, service_id, lock=True)
             is_changing = service is None or service.deleted_at is not None or service.activity is not None
             is_in_use = is_changing or services.holders(tx, service_id)
-            if is_in_use or any(operations.under_way(tx, service_id, each) for each in _REMOVING):
-                return False
-            submit(tx, ProcedureName.EXPIRE, service_id, ExpiryState())
-            return True
+            if not is_in_use and not any(operations.under_way(tx, service_id, each) for each in _REMOVING):
+                submit(tx, ProcedureName.EXPIRE, service_id, ExpiryState(retired=left))
