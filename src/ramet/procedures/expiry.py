@@ -5,8 +5,8 @@ retire   a hold on the service, and no rows of snapshots that     -
          no restore point needs
 sweep    no files of them, and no WAL older than the window       -
 
-It leaves a service alone that is held or changed: a fork may be using its snapshots. What it has
-not removed at its end is in its state, and the next one removes it.
+It leaves a service alone that is held or changed: a fork may be using its snapshots. `sweep` gives way to what wants to
+change the service. What it has not removed at its end is in its state, and the next one removes it.
 """
 
 from collections.abc import Collection
@@ -48,10 +48,11 @@ class Expire(Steps):
             snapshots.delete_unheld(tx, work.subject, ids, work.operation_id)
 
     def sweep(self, work: Work[ExpiryState]) -> Outcome:
+        """Remove the files of one snapshot at a time: what wants to change the service waits for no other."""
         with self.tools.store.read() as tx:
             kept = snapshots.list_snapshots(tx, work.subject)
             is_held = work.operation_id in services.holders(tx, work.subject)
-        if not is_held:
+        if not is_held or self.tools.service(work.subject).activity is not None:
             return Done(changes=lambda tx: release_holds(tx, work))
         left = [each for each in work.state.retired if each not in {snapshot.id for snapshot in kept}]
         if left:

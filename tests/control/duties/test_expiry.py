@@ -9,6 +9,7 @@ from ramet.control import services
 from ramet.control.duties.expiry import Expiry
 from ramet.control.requests import CreateRequest, ForkRequest
 from ramet.control.sleep import submit_sleep
+from ramet.errors import Unavailable
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
@@ -214,3 +215,28 @@ def test_what_a_removal_could_not_remove_is_removed_an_hour_later(
     remove(world, timedelta(minutes=61))
     assert files_left(world, service) == set(ids[-1:])
     assert len(discarded) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_removal_gives_way_to_what_would_stop_the_service(
+    world: World, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    delete = world.backend.restore.delete_snapshot
+
+    def stop_during(service_id: str, snapshot_id: str) -> None:
+        services.stop_service(world.plane, world.project.id, service.id)
+        if fails:
+            raise Unavailable("STORAGE_AWAY", "The storage does not answer")
+        delete(service_id, snapshot_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.backend.restore, "delete_snapshot", stop_during)
+        remove(world)
+    assert look(world, service).paused
+    assert files_left(world, service) == set(ids if fails else ids[1:])
+    services.start_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    remove(world)
+    assert files_left(world, service) == set(ids[-1:])
