@@ -13,6 +13,7 @@ from ramet.errors import Unavailable
 from ramet.model.fork import ForkStrategy
 from ramet.model.procedures import ProcedureName
 from ramet.model.service import Service
+from ramet.model.upstream import Following
 from ramet.operations.procedure import Work
 from ramet.procedures.state import ExpiryState
 from ramet.store import operations, snapshots
@@ -240,3 +241,15 @@ def test_a_removal_gives_way_to_what_would_stop_the_service(
     world.worker.run_until_idle()
     remove(world)
     assert files_left(world, service) == set(ids[-1:])
+
+
+def test_a_follower_that_receives_nothing_keeps_all_until_storage_is_short(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    with world.store.write() as tx:
+        rows.record_following(tx, service.id, Following(observed_at=world.plane.clock(), problem="It does not answer."))
+    remove(world)
+    assert left(world, service) == ids
+    set_columns(world, service, storage_warning="The storage is nearly full.")
+    remove(world)
+    assert left(world, service) == ids[-1:]

@@ -42,7 +42,8 @@ class Expiry:
         """Submit the removal for each service that has expired snapshots and takes none now.
 
         That is one which sleeps, or is only read, and each one while the storage is nearly full. A service that is
-        paused or down keeps what it has until then: somebody may want the state of before.
+        paused or down, or receives nothing from its source, keeps what it has until then: somebody may want the state
+        of before.
         """
         if self.plane.backend.copies.are_needed():
             return
@@ -51,7 +52,8 @@ class Expiry:
         for service in made:
             rests = (service.paused and not service.asleep) or service.down_reason is not None
             is_short = self.guard.is_nearly_full or (not rests and service.storage_warning is not None)
-            if is_short or not rests:
+            follows_nothing = service.following is not None and service.following.receives_nothing
+            if is_short or not (rests or follows_nothing):
                 with self._faults.contained(service.id):
                     self._remove(service, is_at_once=is_short)
 
