@@ -12,7 +12,7 @@ from ramet.control.duties.health import Health
 from ramet.control.requests import CreateRequest
 from ramet.control.services import create_service, list_services, stop_service
 from ramet.control.sleep import submit_sleep
-from ramet.errors import Error, Exhausted, Invalid, NotFound, Unavailable, WrongState
+from ramet.errors import Error, Exhausted, Failed, Invalid, NotFound, Unavailable, WrongState
 from ramet.model.service import Service
 from ramet.model.status import OperationStatus
 from ramet.model.upgrade import Refusal, Statement, UpgradeFacts
@@ -162,6 +162,25 @@ def test_an_idempotency_key_makes_one_trial(world: World, shop: Service) -> None
         for _ in range(2)
     )
     assert first == second
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_idempotency_key_makes_one_trial_also_when_its_fork_is_gone(
+    world: World, shop: Service, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise Failed("UPGRADE_FAILED", "It cannot be upgraded")
+
+    if fails:
+        monkeypatch.setattr(world.backend.upgrades, "upgrade", refuse)
+    made = set()
+    for _ in range(2):
+        request = UpgradeRequest(NEW, is_trial=True)
+        made.add(upgrade_service(world.plane, world.project.id, shop.id, request, "the same key").service.id)
+        world.worker.run_until_idle()
+    listed = list_upgrades(world.plane, world.project.id, shop.id)
+    assert [one.trial.id for one in listed] == [*made]
+    assert listed[0].status is (OperationStatus.FAILED if fails else OperationStatus.SUCCEEDED)
 
 
 def test_upgrades_are_listed_newest_first(world: World, shop: Service) -> None:

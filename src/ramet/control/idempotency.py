@@ -52,12 +52,14 @@ def _new_identity(plane: Plane, key: str | None, ports: list[int]) -> NewIdentit
     return NewIdentity(service_id, password, scram_verifier(password), ports)
 
 
-def earlier_answer(plane: Plane, project_id: str, key: str | None, request: object) -> Accepted | None:
+def earlier_answer(
+    plane: Plane, project_id: str, key: str | None, request: object, *, also_gone: bool = False
+) -> Accepted | None:
     """Return the earlier answer to the same key, without the password if the service is known not to accept it."""
     if key is None:
         return None
     with plane.store.read() as tx:
-        found = replay(plane, tx, project_id, key, request)
+        found = replay(plane, tx, project_id, key, request, also_gone=also_gone)
     if found is not None:
         plane.store.settle()
     if found is None or found.service.ready_at is None or found.initial_password is None:
@@ -71,9 +73,12 @@ def may_open(plane: Plane, service: Service, password: Secret) -> bool:
     return is_password_of(password, service.verifier) if accepts is None else accepts
 
 
-def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object) -> Accepted | None:
-    """Return the earlier answer to the same key; None when the key is new, or its service is gone or will be.
+def replay(
+    plane: Plane, tx: sa.Connection, project_id: str, key: str | None, request: object, *, also_gone: bool = False
+) -> Accepted | None:
+    """Return the earlier answer to the same key; None when the key is new.
 
+    Unless `also_gone`, None as well when the service is gone or will be: the request makes another one then.
     In a transaction that may write it waits for others that accept a request with the same key. That comes before any
     other lock: of two requests with one key, none waits for the other with what the other needs.
     """
@@ -86,7 +91,7 @@ def replay(plane: Plane, tx: sa.Connection, project_id: str, key: str | None, re
     if found is None:
         return None
     service = services.get_service(tx, found.service_id)
-    if service is None or _is_gone(service) or plane.hides(service):
+    if service is None or (_is_gone(service) and not also_gone) or plane.hides(service):
         return None
     if found.body_digest != _digest(repr(request)):
         raise Invalid(

@@ -80,7 +80,7 @@ def upgrade_service(
     The fork that an upgrade is tried on becomes the service before, paused, when that succeeds.
     """
     asked = (service_id, request)
-    if (earlier := earlier_answer(plane, project_id, idempotency_key, asked)) is not None:
+    if (earlier := earlier_answer(plane, project_id, idempotency_key, asked, also_gone=True)) is not None:
         return earlier
     service, facts = _checked(plane, project_id, service_id, request)
     wanted = ForkRequest(ForkStrategy.NOW, name=suffixed(service.name, f"-upgrade-{request.to_major}"), quiet=True)
@@ -88,7 +88,7 @@ def upgrade_service(
     new, report, capacity = new_identity(plane, idempotency_key), _first_report(facts, request), capacity_of(plane)
     with plane.change() as tx:
         plane = with_present_key(plane, tx)
-        if (replayed := replay(plane, tx, project_id, idempotency_key, asked)) is not None:
+        if (replayed := replay(plane, tx, project_id, idempotency_key, asked, also_gone=True)) is not None:
             return replayed
         plan = recheck(plane, tx, plan, wanted)
         _check_ready(plan.parent)
