@@ -120,6 +120,18 @@ def test_a_table_that_crashes_the_server_does_so_once_in_all_processes(
     assert "slow" not in ended[0]
 
 
+@pytest.mark.parametrize(("started", "waits"), [("- '1 s'", True), ("- '1 h'", False), ("+ '1 h'", False)])
+def test_a_job_waits_for_a_server_that_has_just_started_also_after_its_clock_was_set_back(
+    paths: ServicePaths, *, started: str, waits: bool
+) -> None:
+    start = f"clock_timestamp() {started}::interval"
+    columns = "pid, usename, application_name, state, query, backend_type, backend_start"
+    sessions = f"(VALUES (0, '', '', '', '', 'walwriter', {start})) AS one({columns})"
+    with connections.connect(paths) as connection:
+        found = connections.value(connection, alone._RUNS.replace("pg_stat_activity", sessions), "ramet", "ramet job")
+    assert found is waits
+
+
 def test_statistics_wait_for_what_a_process_that_has_ended_has_left(paths: ServicePaths) -> None:
     with TemporaryDirectory() as root, connections.connect(paths) as connection:
         connection.execute("SELECT pg_advisory_lock(1)")

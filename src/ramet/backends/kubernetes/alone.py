@@ -22,7 +22,8 @@ SELECT EXISTS (
     AND (application_name = %s OR (state = 'active' AND query LIKE 'ANALYZE %%'))
 ) OR EXISTS (
     SELECT FROM pg_stat_activity
-    WHERE backend_type = 'walwriter' AND backend_start > clock_timestamp() - '5 s'::interval
+    WHERE backend_type = 'walwriter'
+    AND backend_start BETWEEN clock_timestamp() - '5 s'::interval AND clock_timestamp()
 )
 """
 
