@@ -13,7 +13,7 @@ from typing import Any
 from ramet.backends.interface.restore import DATA_NOT_READ, NOT_ANALYZED
 from ramet.backends.interface.values import Capture, Progress, Server, SnapshotFacts, Source
 from ramet.backends.kubernetes import archiving, egress, manifests, names, past, retention, snapshots, wal_gaps
-from ramet.backends.kubernetes.alone import unless_running
+from ramet.backends.kubernetes.alone import LoneJobs
 from ramet.backends.kubernetes.archive_manifests import Recovery
 from ramet.backends.kubernetes.base_backups import base_of
 from ramet.backends.kubernetes.cluster import Place
@@ -45,9 +45,9 @@ class KubernetesRestore:
     copies: KubernetesCopies
 
     @cached_property
-    def jobs(self) -> Jobs:
+    def jobs(self) -> LoneJobs:
         """The background jobs of this process on these servers."""
-        return Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count())
+        return LoneJobs(Jobs(self.place.tunnels.root() / "jobs.lock", cpu_count()))
 
     def check_fork(self, source: Source, as_of: datetime | None, count: int = 1) -> None:
         """Raise Invalid for what cannot be forked, as one that needs an archive where there is none.
@@ -185,14 +185,15 @@ class KubernetesRestore:
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         self.place.check_runs(server)
         paths = self.place.paths(server)
-        work = partial(unless_running, paths, "statistics", partial(collect, paths, Allowance()))
+        work = partial(collect, paths, Allowance())
         return self.jobs.result_of(paths, "statistics", work, timeout_seconds, code=NOT_ANALYZED)
 
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""
         paths = self.place.paths(server)
-        work = partial(unless_running, paths, "verify", lambda _: read_all(paths, Allowance()))
-        return self.jobs.result_of(paths, "verify", work, timeout_seconds, code=DATA_NOT_READ)
+        return self.jobs.result_of(
+            paths, "verify", lambda _: read_all(paths, Allowance()), timeout_seconds, code=DATA_NOT_READ
+        )
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Have no archive of this process's own: the archiver's plugin keeps checksums."""

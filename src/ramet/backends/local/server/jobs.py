@@ -24,7 +24,7 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.errors import Error, Failed, Unavailable, Unseen
 
 _TEXT_CHARACTERS = 4000
-_OUTCOME_SECONDS = 60.0
+OUTCOME_SECONDS = 60.0
 _KINDS: Mapping[str, type[Error]] = {"Unseen": Unseen, "Unavailable": Unavailable}  # the first one that it is
 _RANGE = struct.Struct("hhqqi4x")  # struct flock of fcntl(2)
 _Facts = TypeVar("_Facts")
@@ -205,4 +205,4 @@ def _take_outcome(paths: ServicePaths, name: str) -> str | None:
         path.unlink()
     except FileNotFoundError:
         return None
-    return text if time.time() - ended < _OUTCOME_SECONDS else None
+    return text if time.time() - ended < OUTCOME_SECONDS else None
