@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -20,10 +21,10 @@ from ramet.errors import Unavailable
 from tests.backends.kubernetes.servers import SHARED
 from tests.backends.local.hosts import boot, elsewhere, make_servers, new_server
 
-# ANALYZE computes the expression of the index, and so waits as long as somebody has the advisory lock.
+# ANALYZE and amcheck compute the expression of the index, and so wait as long as somebody has the advisory lock.
 _SLOW = """
 CREATE FUNCTION public.wait(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
-    WHILE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory') LOOP
+    WHILE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND objid = {key}) LOOP
         PERFORM pg_catalog.pg_sleep(0.05);
     END LOOP;
     RETURN n;
@@ -44,7 +45,12 @@ CREATE TABLE public.bad AS SELECT 1 AS n;
 CREATE INDEX ON public.bad (public.crashing(n))
 """
 _ANALYZING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'ANALYZE public.slow'"
-_SHOWN = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ramet statistics'"
+_INDEX = "SELECT indexrelid::text FROM pg_index WHERE indrelid = 'public.slow'::regclass"
+_CHECKING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE state = 'active' AND datname = %s AND starts_with(query, 'SELECT pg_catalog.bt_index_parent_check(' || %s)
+"""
+_SHOWN = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ def paths() -> Iterator[ServicePaths]:
         server = new_server(instances)
         boot(instances, server)
         with connections.connect(instances.paths(server.service_id)) as connection:
-            connection.execute(_SLOW.encode())
+            connection.execute(_SLOW.format(key=1).encode())
         yield instances.paths(server.service_id)
         instances.remove(server.service_id, 10)
 
@@ -133,7 +139,7 @@ def test_a_job_is_left_to_the_process_that_has_its_result(
         eventually(lambda: first.analyze(SHARED, 0.1) is None and connections.value(connection, _ANALYZING) == 1)
         assert second.analyze(SHARED, 30.0) is None
         connection.execute("SELECT pg_advisory_unlock(1)")
-        eventually(lambda: connections.value(connection, _SHOWN) == 0)
+        eventually(lambda: connections.value(connection, _SHOWN, "ramet statistics") == 0)
         for _ in range(5):
             assert second.analyze(SHARED, 2.0) is None
         assert first.analyze(SHARED, 30.0) == "collected"
@@ -167,8 +173,33 @@ def test_a_job_waits_for_a_server_that_has_just_started_also_after_its_clock_was
     sessions = f"(VALUES (0, '', '', '', '', 'walwriter', {start})) AS one({columns})"
     with connections.connect(paths) as connection:
         query = alone._ALL_ARE_NEW.replace("pg_stat_activity", sessions)
-        found = connections.value(connection, query, "5 s", "ramet", "ramet job")
+        found = connections.value(connection, query, "5 s", "ramet", "ramet job", [])
     assert found is (True if waits else None)
+
+
+def test_a_check_of_all_data_is_left_to_its_process_also_when_the_session_with_its_name_was_lost(
+    paths: ServicePaths, tmp_path: Path
+) -> None:
+    """Its statement shows that it runs, and the name is shown again with the next database."""
+    with connections.connect(paths) as connection:
+        connection.execute("CREATE DATABASE zeta")
+        with connections.connect(paths, "zeta") as zeta:
+            zeta.execute(_SLOW.format(key=2).encode())
+            later = partial(connections.value, connection, _CHECKING, "zeta", connections.value(zeta, _INDEX))
+        checks = partial(connections.value, connection, _CHECKING, "postgres", connections.value(connection, _INDEX))
+        shown = partial(connections.value, connection, _SHOWN, "ramet verify")
+        connection.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
+        first, second = (process_of(paths, tmp_path / name) for name in ("a", "b"))
+        eventually(lambda: first.verify_data(SHARED, 0.1) is None and checks() == 1)
+        connections.value(connection, _SHOWN.replace("count(*)", "pg_terminate_backend(min(pid))"), "ramet verify")
+        eventually(lambda: shown() == 0)
+        assert second.verify_data(SHARED, 10.0) is None
+        eventually(lambda: shown() == 0)
+        connection.execute("SELECT pg_advisory_unlock(1)")
+        eventually(lambda: later() == 1)
+        assert shown() == 1
+        connection.execute("SELECT pg_advisory_unlock(2)")
+        assert first.verify_data(SHARED, 60.0) == ""
 
 
 @pytest.mark.usefixtures("looks_often")

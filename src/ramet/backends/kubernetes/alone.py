@@ -17,6 +17,11 @@ from ramet.backends.local.sql.connections import PLATFORM_ROLE, Connection, valu
 
 Work = Callable[[Callable[[], object]], str]
 _PAUSE_SECONDS, _NEW = 5.0, "5 s"
+_STATEMENTS = [
+    "ANALYZE %",
+    "SELECT pg_catalog.bt_index_parent_check(%",
+    "SELECT blkno, offnum, msg FROM pg_catalog.verify_heapam(%",
+]
 _SET_NAME = "SELECT set_config('application_name', %s, false)"
 # PostgreSQL goes on with a statement for a while when the process that sent it has ended. After a crash it starts its
 # WAL writer again when it serves: the process whose session was lost needs a moment to show the name again. A session
@@ -27,7 +32,7 @@ SELECT bool_and(is_new) FROM (
     FROM pg_stat_activity
 ) one WHERE (backend_type = 'walwriter' AND is_new) OR (
     usename = %s AND pid <> pg_backend_pid()
-    AND (application_name = %s OR (state = 'active' AND query LIKE 'ANALYZE %%'))
+    AND (application_name = %s OR (state = 'active' AND query LIKE ANY (%s)))
 )
 """
 
@@ -66,7 +71,7 @@ class LoneJobs:
                     connection.execute(_SET_NAME, (shown,))
                 return connection
 
-            all_are_new = value(show(), _ALL_ARE_NEW, _NEW, PLATFORM_ROLE, shown)
+            all_are_new = value(show(), _ALL_ARE_NEW, _NEW, PLATFORM_ROLE, shown, _STATEMENTS)
             if all_are_new is None:
                 return work(show)
         now = time.monotonic()

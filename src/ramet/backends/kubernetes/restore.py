@@ -191,9 +191,8 @@ class KubernetesRestore:
     def verify_data(self, server: Server, timeout_seconds: float) -> str | None:
         """Check every table and index; this installs the extension amcheck."""
         paths = self.place.paths(server)
-        return self.jobs.result_of(
-            paths, "verify", lambda _: read_all(paths, Allowance()), timeout_seconds, code=DATA_NOT_READ
-        )
+        work = partial(read_all, paths, Allowance())
+        return self.jobs.result_of(paths, "verify", work, timeout_seconds, code=DATA_NOT_READ)
 
     def verify_archive(self, service_id: str, after: str) -> str | None:
         """Have no archive of this process's own: the archiver's plugin keeps checksums."""

@@ -5,7 +5,7 @@ table. One of an operator class is none either: then the index is not checked.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -60,8 +60,10 @@ class _Relation:
     has_functions: bool
 
 
-def read_all(paths: ServicePaths, allowance: Allowance) -> str:
+def read_all(paths: ServicePaths, allowance: Allowance, enter: Callable[[], object] = lambda: None) -> str:
     """Check every table and index of all databases; return the corruption found, or an empty text.
+
+    `enter` is called before each database.
 
     What was found before the server ends is returned: the damage itself may have ended it. Where nothing was found,
     raises Unavailable when the server ends, and psycopg.Error when it has no room or memory for this, or prepared
@@ -69,7 +71,7 @@ def read_all(paths: ServicePaths, allowance: Allowance) -> str:
     """
     found: list[str] = []
     try:
-        for fault in _faults(paths, allowance):
+        for fault in _faults(paths, allowance, enter):
             found.append(fault)
     except (Unavailable, psycopg.Error) as error:
         if not found:
@@ -78,7 +80,7 @@ def read_all(paths: ServicePaths, allowance: Allowance) -> str:
     return "\n".join(found)[:_SHOWN_CHARACTERS]
 
 
-def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
+def _faults(paths: ServicePaths, allowance: Allowance, enter: Callable[[], object]) -> Iterator[str]:
     try:
         with connections.connect(paths) as connection:
             known = connections.databases(connection, with_templates=True)
@@ -91,6 +93,7 @@ def _faults(paths: ServicePaths, allowance: Allowance) -> Iterator[str]:
         return
     for database in known:
         if not database.is_invalid:
+            enter()
             yield from _database(paths, database, allowance)
 
 
