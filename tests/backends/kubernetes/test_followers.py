@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -20,7 +20,7 @@ from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.resources import SecretObject
 from ramet.backends.kubernetes.traits import Traits
 from ramet.backends.local.sql import connections
-from ramet.errors import Failed, Invalid
+from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.service_type import ServiceType
 from tests.backends.kubernetes.api_server import in_cluster
@@ -44,6 +44,10 @@ def made() -> Iterator[tuple[FakeCluster, KubernetesBackend]]:
 
 def parameters(found: FakeCluster, name: str = NAME) -> dict[str, Any]:
     return dict(found.objects[("clusters", name)]["spec"]["postgresql"]["parameters"])
+
+
+def is_changed(found: FakeCluster) -> bool:
+    return names.CHANGED_ANNOTATION in found.objects[("clusters", NAME)]["metadata"]["annotations"]
 
 
 def fetched(backend: KubernetesBackend) -> bool:
@@ -102,7 +106,7 @@ def test_a_promoted_copy_follows_nothing_and_keeps_its_settings_also_in_forks(
 
 @dataclass
 class _Server:
-    """What a server answers that the operator promotes, and restarts, as soon as its Cluster says so or later."""
+    """What a server answers that the operator promotes when its Cluster says so, and restarts after an answer."""
 
     found: FakeCluster
     is_standby: bool = True
@@ -117,8 +121,13 @@ class _Server:
             return "f" if self.is_standby else "t", "", 0
         if stdin:
             return "|".join("t" if one else "f" for one in (self.is_standby, self.has_workers)), "", 0
+        has_workers = self.has_workers
         self.has_workers = parameters(self.found).get("max_logical_replication_workers") != "0"
-        return "t" if self.has_workers == ("<> " in asked) else "f", "", 0
+        return "t" if has_workers == ("<> " in asked) else "f", "", 0
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise Unavailable("SERVER_UNREACHABLE", "The platform is not accepted")
 
 
 @pytest.mark.parametrize("service_type", [ServiceType.TIMESERIESDB, ServiceType.POSTGRES])
@@ -146,25 +155,34 @@ def test_workers_of_the_source_do_not_run_from_before_a_promotion_until_it_is_ne
     assert not {"max_logical_replication_workers", "timescaledb.max_background_workers"} & set(parameters(found))
 
 
-def test_the_platform_is_let_in_after_the_restart_without_workers(
+def test_a_promotion_that_failed_after_the_restart_without_workers_lets_the_platform_in_when_it_is_repeated(
     made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A promotion that fails then begins with its connection when it is requested again."""
+    """The operator restarts the server between two calls, and has not written the rules for the platform yet."""
     found, backend = made
     eventually(lambda: fetched(backend))
     server = _Server(found)
     found.answer = server.answer
-    changed: list[tuple[bool, bool]] = []
-    patch = backend.place.api.patch
+    assert backend.followers.promote(COPY, 0.1, neutralize=True) is not None
+    assert not server.has_workers
+    monkeypatch.setattr(connections, "connect", _refuse)
 
-    def note(kind: type[Any], name: str, change: dict[str, Any]) -> None:
-        if names.CHANGED_ANNOTATION in change["metadata"]["annotations"]:
-            changed.append((server.is_standby, server.has_workers))
-        patch(kind, name, change)
+    assert not is_changed(found)
+    with pytest.raises(Unavailable, match="not accepted"):
+        backend.followers.await_end(COPY, None, drain=False)
+    assert is_changed(found)
 
-    monkeypatch.setattr(type(backend.place.api), "patch", lambda _, *given: note(*given))
-    assert backend.followers.promote(COPY, 0.4, neutralize=True) is not None
-    assert changed == [(True, False)]
+
+def test_a_server_that_does_not_answer_is_not_changed_to_let_the_platform_in(
+    made: tuple[FakeCluster, KubernetesBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, backend = made
+    eventually(lambda: fetched(backend))
+    found.answer = lambda pod, command, stdin: ("", "the database system is starting up", 2)
+    monkeypatch.setattr(connections, "connect", _refuse)
+    with pytest.raises(Unavailable):
+        backend.followers.await_end(COPY, None, drain=False)
+    assert not is_changed(found)
 
 
 def test_a_copy_that_cannot_be_made_says_why(made: tuple[FakeCluster, KubernetesBackend]) -> None:

@@ -140,15 +140,20 @@ class KubernetesFollowers:
         self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
     ) -> str | None:
         self.place.check_runs(server)
-        return lag.left(
-            self.place.paths(server),
-            server.required_upstream,
-            lsn,
-            shut_down_after=shut_down_after,
-            takes_place=takes_place,
-            ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
-            returned=self._returned,
-        )
+        try:
+            return lag.left(
+                self.place.paths(server),
+                server.required_upstream,
+                lsn,
+                shut_down_after=shut_down_after,
+                takes_place=takes_place,
+                ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
+                returned=self._returned,
+            )
+        except Unavailable:  # of a server that answers, if it was restarted for a promotion that failed
+            self.place.run_sql(server.service_id, "SELECT true")
+            self._let_in(server.service_id)
+            raise
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         """Let the Cluster follow nothing more, closed to clients; the operator ends recovery.
@@ -190,15 +195,11 @@ class KubernetesFollowers:
         return noted_traits(secret.metadata.annotations)
 
     def _hold_workers(self, server: Server, timeout_seconds: float) -> str:
-        """Let the operator restart the server without workers, and watch that for so long; then the platform is let in.
-
-        A promotion that fails after that begins with a connection of the platform when it is requested again.
-        """
+        """Let the operator restart the server without workers, and watch that for so long."""
         if not self.place.has_first_settings(server.service_id):
             self.place.apply(server, Phase.CLOSED, first=True)
         tries = int(timeout_seconds / _LOOK_SECONDS)
-        if self.place.run_sql_until_true(server.service_id, _HAS_NO_WORKERS, tries) == "t":
-            self._let_in(server.service_id)
+        self.place.run_sql_until_true(server.service_id, _HAS_NO_WORKERS, tries)
         return "its server is restarted without workers of its source"
 
     def _is_promoted(self, server: Server) -> bool:
