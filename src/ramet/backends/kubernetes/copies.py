@@ -1,15 +1,16 @@
 """Copies of a server that serves, where the storage takes no snapshots: a job of the operator runs pg_basebackup."""
 
 import json
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from ramet.backends.interface.values import Server, Source
 from ramet.backends.kubernetes import egress, jobs, past, snapshots
 from ramet.backends.kubernetes.base_backups import base_of
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.kept import Kept
 from ramet.backends.kubernetes.site import Forks
 from ramet.backends.kubernetes.streaming import Copy
 from ramet.errors import Failed, Invalid, Unavailable
@@ -32,7 +33,7 @@ class KubernetesCopies:
     """
 
     place: Place
-    _seen: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _said: Kept[str] = field(default_factory=Kept)
 
     def are_needed(self) -> bool:
         return self.place.site.forks is Forks.COPY
@@ -89,9 +90,9 @@ class KubernetesCopies:
 
     def hurried(self, source_id: str) -> str:
         """Hurry the copies that a server is sending; return how much of them was sent when that was last asked."""
-        looked_at, said = self._seen.get(source_id, (-_LOOK_SECONDS, ""))
-        if time.monotonic() - looked_at >= _LOOK_SECONDS:
-            with suppress(Failed, Unavailable):
-                said = self.place.run_sql(source_id, _HURRY.format(source_id))
-            self._seen[source_id] = time.monotonic(), said
-        return said
+        return self._said.of(source_id, _LOOK_SECONDS, partial(self._hurry, source_id))
+
+    def _hurry(self, source_id: str) -> str:
+        with suppress(Failed, Unavailable):
+            return self.place.run_sql(source_id, _HURRY.format(source_id))
+        return self._said.last(source_id, "")

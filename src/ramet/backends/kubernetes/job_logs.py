@@ -1,20 +1,19 @@
 """What the operator's jobs say: why one failed, and how far one is that runs."""
 
 import re
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.kept import Kept
 from ramet.backends.kubernetes.resources import Pod
 from ramet.errors import Failed, Unavailable
 
 _LOOK_SECONDS = 10.0
-_MOST_KEPT = 100
 _FAILED_LINES, _RUNNING_LINES = 2000, 500
 # PostgreSQL says which segment it has got, and every ten seconds how far it is (log_startup_progress_interval).
 _ADVANCE = re.compile(r"^restored log file |, elapsed time: ")
@@ -44,24 +43,15 @@ class JobLogs:
     """The logs of jobs. That of one that runs is read now and then, and that of one that failed once."""
 
     api: Api
-    _kept: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    _kept: Kept[str] = field(default_factory=Kept)
 
     def reason(self, pod: Pod) -> str:
         """Return why a job failed: the last error of PostgreSQL in its log, else that of the instance manager."""
-        return self._known(pod, float("inf"), self._read_reason)
+        return self._kept.of(_key(pod), float("inf"), partial(self._read_reason, pod))
 
     def advance(self, pod: Pod) -> str:
         """Say how far a job is that runs; empty when that cannot be read. It stays the same while nothing moves."""
-        return self._known(pod, _LOOK_SECONDS, self._read_advance)
-
-    def _known(self, pod: Pod, seconds: float, read: Callable[[Pod], str]) -> str:
-        key = _key(pod)
-        kept = self._kept.get(key)
-        if kept is None or time.monotonic() - kept[0] >= seconds:
-            kept = self._kept[key] = (time.monotonic(), read(pod))
-            for old in list(self._kept)[:-_MOST_KEPT]:
-                self._kept.pop(old, None)
-        return kept[1]
+        return self._kept.of(_key(pod), _LOOK_SECONDS, partial(self._read_advance, pod))
 
     def _read_reason(self, pod: Pod) -> str:
         own, others = "", ""
@@ -77,7 +67,7 @@ class JobLogs:
 
         What cannot be read now stays what it was, because each change counts as progress.
         """
-        _, before = self._kept.get(_key(pod), (0.0, ""))
+        before = self._kept.last(_key(pod), "")
         with suppress(Failed, Unavailable):
             records = [line.record for line in self._lines(pod, _RUNNING_LINES) if line.record is not None]
             said = [one.message for one in records if _ADVANCE.search(one.message)]

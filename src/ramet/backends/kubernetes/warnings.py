@@ -1,12 +1,13 @@
 """What Kubernetes warns of about the objects of a service: why its server does not begin."""
 
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from ramet.backends.kubernetes import names
 from ramet.backends.kubernetes.api import Api
+from ramet.backends.kubernetes.kept import Kept
 from ramet.backends.kubernetes.resources import EventObject
 from ramet.errors import Failed, Unavailable
 
@@ -22,7 +23,7 @@ class Warnings:
     """The warnings in the namespaces of services, which are listed now and then; none where they may not be."""
 
     api: Api
-    _seen: dict[str, tuple[float, list[EventObject]]] = field(default_factory=dict)
+    _kept: Kept[list[EventObject]] = field(default_factory=Kept)
 
     def about(self, service_id: str) -> str:
         """Return the newest warning about a service's Cluster, job, volume or pod, shortened; empty without one.
@@ -46,11 +47,10 @@ class Warnings:
 
     def _listed(self, service_id: str) -> list[EventObject]:
         namespace = self.api.namespaces.of_service(service_id)
-        looked_at, found = self._seen.get(namespace, (-_LOOK_SECONDS, []))
-        if time.monotonic() - looked_at >= _LOOK_SECONDS:
-            try:
-                found = self.api.find_warnings(namespace)
-            except (Failed, Unavailable):
-                found = []
-            self._seen[namespace] = time.monotonic(), found
-        return found
+        return self._kept.of(namespace, _LOOK_SECONDS, partial(self._list, namespace))
+
+    def _list(self, namespace: str) -> list[EventObject]:
+        try:
+            return self.api.find_warnings(namespace)
+        except (Failed, Unavailable):
+            return []
