@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -169,7 +170,7 @@ def test_a_promotion_that_failed_after_the_restart_without_workers_lets_the_plat
 
     assert not is_changed(found)
     with pytest.raises(Unavailable, match="not accepted"):
-        backend.followers.await_end(COPY, None, drain=False)
+        backend.followers.await_end(COPY, None, shut_down_after=None)
     assert is_changed(found)
 
 
@@ -181,7 +182,7 @@ def test_a_server_that_does_not_answer_is_not_changed_to_let_the_platform_in(
     found.answer = lambda pod, command, stdin: ("", "the database system is starting up", 2)
     monkeypatch.setattr(connections, "connect", _refuse)
     with pytest.raises(Unavailable):
-        backend.followers.await_end(COPY, None, drain=False)
+        backend.followers.await_end(COPY, None, shut_down_after=None)
     assert not is_changed(found)
 
 
@@ -252,8 +253,9 @@ def test_a_copy_says_by_the_log_of_its_pod_why_nothing_arrives_and_what_helps(
     found, backend = made
     eventually(lambda: fetched(backend))
     now = datetime.now(UTC)
-    rows = [(True, "0/A7000060", now, now, None, False, False), ("0/A7000060", None, None, False, "not paused", None)]
-    session = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: rows.pop(0)))
+    replayed = (True, "0/A7000060", now, now, None, False, False)
+    rows = cycle([replayed, ("0/A7000060", None, None, False, "not paused", None)])
+    session = SimpleNamespace(execute=lambda *_: SimpleNamespace(fetchone=lambda: next(rows)))
     monkeypatch.setattr(connections, "connect", lambda *_, **__: nullcontext(session))
     logged = [
         ("client backend", "could not connect"),
@@ -263,10 +265,12 @@ def test_a_copy_says_by_the_log_of_its_pod_why_nothing_arrives_and_what_helps(
     records = ({"log_time": "", "backend_type": process, "message": message} for process, message in logged)
     lines = ["no JSON", *(json.dumps({"record": one}) for one in records)]
     found.answer = lambda pod, command, stdin: ("\n".join(lines), "", 0 if said else 403)
-    following = backend.followers.observe(COPY)
-    assert following is not None
-    assert (following.problem or "").endswith(problem)
-    assert not following.needs_copy
+    for _ in range(3):
+        following = backend.followers.observe(COPY)
+        assert following is not None
+        assert (following.problem or "").endswith(problem)
+        assert not following.needs_copy
+    assert sum(path.endswith("/log") for _, path in found.requests) == 1
 
 
 def test_only_a_service_of_another_ramet_can_be_followed(made: tuple[FakeCluster, KubernetesBackend]) -> None:

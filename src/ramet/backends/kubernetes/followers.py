@@ -6,8 +6,8 @@ enters its servers as one of them (see ramet.backends.local.sql.mover).
 
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from ramet.backends.kubernetes import jobs, logs, manifests, names, securing
 from ramet.backends.kubernetes.absent import refuse
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.configuration import Phase
+from ramet.backends.kubernetes.kept import Kept
 from ramet.backends.kubernetes.resources import Cluster, Node, SecretObject
 from ramet.backends.kubernetes.traits import Traits, noted_traits
 from ramet.backends.local.followers import lag
@@ -37,7 +38,7 @@ from ramet.model.upstream import COPIED_AGAIN, Following
 
 _PURPOSE = "passwords of sources"
 _MOVE_AGAIN = "It cannot follow any more: call the move off, and move the service again."
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS, _LOG_SECONDS = 0.1, 10.0
 _FREE_BYTES = 1 << 60
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _NOT_IN_IMAGES = {"timescaledb", "timescaledb_toolkit", "vector", "vectorscale", "postgis", "pg_cron", "pg_partman"}
@@ -65,6 +66,7 @@ class KubernetesFollowers:
 
     place: Place
     root_key: Callable[[], bytes]
+    _logged: Kept[list[str]] = field(default_factory=Kept)
 
     @cached_property
     def _returned(self) -> set[str]:
@@ -127,14 +129,18 @@ class KubernetesFollowers:
         """Have no second copy."""
 
     def observe(self, server: Server) -> Following | None:
-        messages = logs.last_messages(self.place, server, lag.OF_RECOVERY)
         try:
             self.place.check_runs(server)
-            found = lag.observe(self.place.paths(server), server.required_upstream, messages)
+            found = lag.observe(self.place.paths(server), server.required_upstream, self._messages(server))
         except Unavailable:
             return None
         problem = None if found.problem is None else found.problem.replace(COPIED_AGAIN, _MOVE_AGAIN)
         return msgspec.structs.replace(found, problem=problem, needs_copy=False, has_diverged=False)
+
+    def _messages(self, server: Server) -> Iterator[str]:
+        """Yield what recovery has logged last, which is read only when the first of it is asked for."""
+        logged = logs.last_messages(self.place, server, lag.OF_RECOVERY)
+        yield from self._logged.of(server.service_id, _LOG_SECONDS, lambda: list(logged))
 
     def await_end(
         self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
