@@ -13,7 +13,8 @@ from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
 from ramet.archive.object_store import open_bucket
 from ramet.backends.interface.archive import ArchiveState
-from ramet.backends.kubernetes import archive
+from ramet.backends.interface.values import Server
+from ramet.backends.kubernetes import archive, base_backups
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.store_access import StoreAccess
@@ -44,12 +45,14 @@ class Talking:
         """Return the answer."""
         return self._said
 
-    def observe(self, lsn: str, transactions: str, archived: int, timeline: int = 1) -> ArchiveState:
+    def observe(
+        self, lsn: str, transactions: str, archived: int, timeline: int = 1, of: Server = SHARED
+    ) -> ArchiveState:
         """Let a second pass, and the archive be observed."""
         self.seconds += 1
         name = _SEGMENT.format(archived) if archived else None
         self._said = (self.now, lsn, f"{timeline:08X}{transactions}", name, False, None)
-        return self.backend.archive.maintain(SHARED, paused=False, timeout_seconds=1)
+        return self.backend.archive.maintain(of, paused=False, timeout_seconds=1)
 
     @property
     def now(self) -> datetime:
@@ -146,3 +149,17 @@ def test_what_another_primary_has_is_archived_for_itself(server: Talking) -> Non
     assert server.observe("0/3000028", "700:700:", archived=3).archived_until == server.now
     before = server.now
     assert server.observe("0/4000100", "700:700:", archived=3, timeline=2).archived_until == before
+
+
+@pytest.mark.parametrize("archived_as", [None, "another-name"])
+def test_a_process_forgets_the_archive_of_a_service_that_is_gone(
+    server: Talking, monkeypatch: pytest.MonkeyPatch, archived_as: str | None
+) -> None:
+    monkeypatch.setattr(base_backups, "ask_for_one", lambda *_: None)
+    gone, kept = replace(SHARED, archived_as=archived_as), replace(SHARED, service_id="keptkept12")
+    for one in (gone, kept):
+        server.observe("0/3000100", "700:700:", archived=2, of=one)
+    for forget in server.backend.place.forgetting:
+        forget(gone.service_id)
+    known: Any = server.backend.archive
+    assert len(known._known) == 1

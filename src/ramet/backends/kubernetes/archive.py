@@ -61,7 +61,7 @@ class KubernetesArchive:
     """WAL and base backups in the bucket; obeys ramet.backends.interface.archive.Archive."""
 
     place: Place
-    _known: dict[str, _Seen] = field(default_factory=dict)
+    _known: dict[tuple[str, str], _Seen] = field(default_factory=dict)
 
     def url(self) -> str | None:
         return None if self.place.bucket is None else self.place.bucket.url
@@ -75,7 +75,7 @@ class KubernetesArchive:
         What was committed before a sample of the WAL position is archived once the segment of that position is. Raises
         Failed where the server does not answer: Unavailable would say that the archive does not, for any service.
         """
-        seen = self._known.setdefault(server.archive_name, _Seen())
+        seen = self._seen(server)
         self._look_for_bases(server, seen, serves=not paused)
         problem = seen.damaged or seen.failed
         if paused:
@@ -99,15 +99,16 @@ class KubernetesArchive:
 
     def remove(self, server: Server) -> None:
         retention.remove(self.place, server.service_id, server.archive_name)
-        self.forget(server.archive_name)
+        self.forget(server.service_id)
 
-    def forget(self, name: str) -> None:
-        """Forget what was seen of a service with this name in the archive."""
-        self._known.pop(name, None)
+    def forget(self, service_id: str) -> None:
+        """Forget what was seen of a service, under whatever name it is in the archive."""
+        for key in [key for key in list(self._known) if key[0] == service_id]:
+            self._known.pop(key, None)
 
     def check(self, server: Server, budget_bytes: int) -> int:
         """Read back the WAL that comes next. What is damaged is said by `maintain`."""
-        seen, read = self._known.setdefault(server.archive_name, _Seen()), 0
+        seen, read = self._seen(server), 0
         archive = archiving.wal_of(self.place, server.archive_name)
         for name, size in sorted(archive.sizes(seen.checked).items()):
             try:
@@ -132,6 +133,9 @@ class KubernetesArchive:
     def base_of(self, source: Source) -> Base:
         """Return the base backup that a fork begins with."""
         return base_backups.base_in_archive(self.place, source.parent.archive_name, source.base_backup_id or "")
+
+    def _seen(self, server: Server) -> _Seen:
+        return self._known.setdefault((server.service_id, server.archive_name), _Seen())
 
     def _look_for_bases(self, server: Server, seen: _Seen, *, serves: bool) -> None:
         if time.monotonic() - seen.looked_at < _BASES_SECONDS:
