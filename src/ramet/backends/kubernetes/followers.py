@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -67,10 +66,7 @@ class KubernetesFollowers:
     place: Place
     root_key: Callable[[], bytes]
     _logged: Kept[list[str]] = field(default_factory=Kept)
-
-    @cached_property
-    def _returned(self) -> set[str]:
-        return set()
+    _returned: set[str] = field(default_factory=set)
 
     def seal(self, password: Secret) -> str:
         """Return the password of a source in a form that only this installation can read."""

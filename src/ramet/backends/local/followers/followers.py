@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -69,15 +69,12 @@ class LocalFollowers:
     instances: Instances
     pool: Pool
     vault: Vault
+    _returned: set[str] = field(default_factory=set)
 
     @cached_property
     def jobs(self) -> Jobs:
         """The base copies that run now."""
         return self.instances.jobs_of("copies.lock", _MOST_AT_ONCE)
-
-    @cached_property
-    def _returned(self) -> set[str]:
-        return set()
 
     def examine(
         self, source: SourceAddress, password: Secret, archive: str | None = None
