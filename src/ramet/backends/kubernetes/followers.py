@@ -23,8 +23,9 @@ from ramet.backends.kubernetes.configuration import Phase
 from ramet.backends.kubernetes.kept import Kept
 from ramet.backends.kubernetes.resources import Cluster, Node, SecretObject
 from ramet.backends.kubernetes.traits import Traits, noted_traits
-from ramet.backends.local.followers import lag
+from ramet.backends.local.followers import lag, source_end
 from ramet.backends.local.followers.examine import examine
+from ramet.backends.local.followers.recovery_log import OF_RECOVERY
 from ramet.backends.local.sources.sources import connected
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.mover import MOVER_ROLE, OPERATOR_ROLE
@@ -135,7 +136,7 @@ class KubernetesFollowers:
 
     def _messages(self, server: Server) -> Iterator[str]:
         """Yield what recovery has logged last, which is read only when the first of it is asked for."""
-        logged = logs.last_messages(self.place, server, lag.OF_RECOVERY)
+        logged = logs.last_messages(self.place, server, OF_RECOVERY)
         yield from self._logged.of(server.service_id, _LOG_SECONDS, lambda: list(logged))
 
     def await_end(
@@ -143,7 +144,7 @@ class KubernetesFollowers:
     ) -> str | None:
         self.place.check_runs(server)
         try:
-            return lag.left(
+            return source_end.left(
                 self.place.paths(server),
                 server.required_upstream,
                 lsn,
@@ -172,7 +173,7 @@ class KubernetesFollowers:
         deadline = time.monotonic() + timeout_seconds
         while not self._is_promoted(server):
             if time.monotonic() > deadline:
-                return lag.ending(self._replayed(server.service_id))
+                return source_end.ending(self._replayed(server.service_id))
             time.sleep(_LOOK_SECONDS)
         return None
 

@@ -14,7 +14,7 @@ import msgspec
 from ramet.backends.interface.followers import HostFacts, UpstreamFacts
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.values import Progress, Server
-from ramet.backends.local.followers import lag, slot
+from ramet.backends.local.followers import lag, slot, source_end
 from ramet.backends.local.followers.base_copy import BaseCopy, remove
 from ramet.backends.local.followers.examine import examine
 from ramet.backends.local.host import files
@@ -180,7 +180,7 @@ class LocalFollowers:
         self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
     ) -> str | None:
         paths = self.instances.paths(server.service_id)
-        left = lag.left(
+        left = source_end.left(
             paths,
             server.required_upstream,
             lsn,
@@ -211,7 +211,7 @@ class LocalFollowers:
             deadline = time.monotonic() + timeout_seconds
             while value(connection, "SELECT pg_is_in_recovery()"):
                 if time.monotonic() > deadline:
-                    return lag.ending(value(connection, "SELECT pg_last_wal_replay_lsn()::text"))
+                    return source_end.ending(value(connection, "SELECT pg_last_wal_replay_lsn()::text"))
                 time.sleep(0.01)
         return None
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.ports import free_port
-from ramet.backends.local.followers import lag
+from ramet.backends.local.followers import lag, source_end
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.server.probe import Presence
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED
@@ -69,7 +69,9 @@ def code_of(
 ) -> str | None:
     """Return the code of the refusal to take the last shutdown for the end; None: it is taken for that."""
     try:
-        assert lag.returning(paths, upstream, "0/3000060", after, set() if returned is None else returned) is None
+        assert (
+            source_end.returning(paths, upstream, "0/3000060", after, set() if returned is None else returned) is None
+        )
     except Failed as failed:
         return failed.code
     return None
@@ -140,8 +142,8 @@ def test_a_source_that_was_seen_running_has_returned_until_the_standby_streams(
     write(paths, [STREAMS, ENDED, AWAY])
     returned = set[str]()
     with monkeypatch.context() as patched:
-        patched.setattr(lag, "presence", lambda *_: Presence.RUNS)
-        assert "is running" in str(lag.returning(paths, upstream, "0/3000060", BEFORE, returned))
+        patched.setattr(source_end, "presence", lambda *_: Presence.RUNS)
+        assert "is running" in str(source_end.returning(paths, upstream, "0/3000060", BEFORE, returned))
     assert code_of(paths, upstream, returned=returned) == "SOURCE_RETURNED"
     stand_in(monkeypatch, is_streaming=True)
     assert "is running" in str(left(paths, upstream, returned=returned))
@@ -152,9 +154,9 @@ def test_a_source_that_was_seen_running_has_returned_until_the_standby_streams(
 def test_a_source_that_was_started_just_now_is_waited_for(
     paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, found: Presence, text: str
 ) -> None:
-    monkeypatch.setattr(lag, "presence", lambda *_: found)
+    monkeypatch.setattr(source_end, "presence", lambda *_: found)
     write(paths, [STREAMS, ENDED, AWAY])
-    assert text in str(lag.returning(paths, upstream, "0/3000060", BEFORE, set()))
+    assert text in str(source_end.returning(paths, upstream, "0/3000060", BEFORE, set()))
 
 
 def test_the_reason_is_not_that_of_an_earlier_file_when_the_newest_is_longer_than_what_is_read(
@@ -203,7 +205,7 @@ def test_a_promotion_says_that_nothing_is_received_on_nearly_full_storage(
 ) -> None:
     write(paths, [STREAMS, ENDED, AWAY])
     stand_in(monkeypatch)
-    monkeypatch.setattr(lag, "receives_nothing", lambda _: True)
+    monkeypatch.setattr(source_end, "receives_nothing", lambda _: True)
     assert left(paths, upstream, ends_with_shutdown=lambda _: is_shut_down) == NOT_RECEIVED
 
 
@@ -212,7 +214,7 @@ def left(paths: ServicePaths, upstream: Upstream, lsn: str | None = None, **give
     usual: dict[str, Any] = {
         "shut_down_after": BEFORE, "takes_place": False, "ends_with_shutdown": lambda _: True, "returned": set(),
     }  # fmt: skip
-    return lag.left(paths, upstream, lsn, **usual | given)
+    return source_end.left(paths, upstream, lsn, **usual | given)
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, *, is_streaming: bool = False) -> None:
@@ -222,4 +224,4 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, *, is_streaming: bool = False) -> 
         return True, "0/3000060", "0/3000060", is_streaming
 
     monkeypatch.setattr(connections, "connect", lambda _: nullcontext())
-    monkeypatch.setattr(lag, "row", progress)
+    monkeypatch.setattr(source_end, "row", progress)
