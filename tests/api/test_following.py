@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -237,12 +237,10 @@ def test_a_promotion_that_cannot_look_at_its_source_does_not_start_the_server(
     failures = [Unseen("CANNOT_LOOK", "The server cannot be checked now")]
     await_end, starts = world.backend.followers.await_end, list[str]()
 
-    def look(
-        server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
-    ) -> str | None:
+    def look(server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         if failures:
             raise failures.pop()
-        return await_end(server, lsn, shut_down_after=shut_down_after, takes_place=takes_place)
+        return await_end(server, lsn, drain=drain, takes_place=takes_place)
 
     def start(server: Server, **_: bool) -> None:
         starts.append(server.service_id)

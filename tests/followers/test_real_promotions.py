@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from harness.waiting import BOUND_SECONDS, eventually
 from prove.ground import Ground, Running
 from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as Captured
+from ramet.backends.local.followers.source_end import Watch
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.restore import standby_copy
@@ -258,10 +260,9 @@ def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_
     request = FollowRequest(CreateRequest("shop"), url_of(source), Secret(PASSWORD))
     standby = ground.accepted(follow_service(ground.plane, ground.project_id, request))
     server = server_of(ground.look(standby))
-    began_at = datetime.now(UTC)
 
     def left() -> str | None:
-        return followers.await_end(server, None, shut_down_after=began_at)
+        return followers.await_end(server, None, drain=True)
 
     def is_refused() -> bool:
         try:
@@ -292,5 +293,5 @@ def test_a_source_that_was_started_again_and_sends_nothing_is_not_taken_for_one_
     source.process.send_signal(signal.SIGINT)
     source.process.wait(BOUND_SECONDS)
     eventually(lambda: left() is None, "all of the source")
-    with pytest.raises(Failed, match="before the promotion began"):
-        followers.await_end(server, None, shut_down_after=datetime.now(UTC))
+    with pytest.raises(Failed, match="the promotion did not look at it"):
+        replace(followers, _watch=Watch()).await_end(server, None, drain=True)

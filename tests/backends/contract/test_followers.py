@@ -1,7 +1,6 @@
 """What every backend does with standbys of databases elsewhere."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -48,8 +47,8 @@ def test_a_standby_shows_the_rows_of_its_source_old_and_new(ground: Ground, else
 def test_a_promoted_standby_is_a_service_of_its_own(ground: Ground, elsewhere: Elsewhere) -> None:
     elsewhere.commit("one")
     server, followers = follow(ground, elsewhere), ground.backend.followers
-    eventually(lambda: followers.await_end(server, None, shut_down_after=None) is None)
-    assert followers.await_end(server, None, shut_down_after=datetime.now(UTC)) is not None
+    eventually(lambda: followers.await_end(server, None, drain=False) is None)
+    assert followers.await_end(server, None, drain=True) is not None
     for _ in range(2):
         eventually(lambda: followers.promote(server, 0.5) is None)
     for _ in range(2):

@@ -170,7 +170,7 @@ def test_a_promotion_that_failed_after_the_restart_without_workers_lets_the_plat
 
     assert not is_changed(found)
     with pytest.raises(Unavailable, match="not accepted"):
-        backend.followers.await_end(COPY, None, shut_down_after=None)
+        backend.followers.await_end(COPY, None, drain=False)
     assert is_changed(found)
 
 
@@ -182,7 +182,7 @@ def test_a_server_that_does_not_answer_is_not_changed_to_let_the_platform_in(
     found.answer = lambda pod, command, stdin: ("", "the database system is starting up", 2)
     monkeypatch.setattr(connections, "connect", _refuse)
     with pytest.raises(Unavailable):
-        backend.followers.await_end(COPY, None, shut_down_after=None)
+        backend.followers.await_end(COPY, None, drain=False)
     assert not is_changed(found)
 
 

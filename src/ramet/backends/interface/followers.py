@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol
 
 from ramet.backends.interface.sources import SourceAddress
@@ -108,14 +107,12 @@ class Followers(Protocol):
     def observe(self, server: Server) -> Following | None:
         """Return how far behind its source a standby is; None when it does not serve. Follows its source's settings."""
 
-    def await_end(
-        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
-    ) -> str | None:
-        """Return None when the standby has replayed all until `lsn`, and to a shutdown of the source after a time.
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
+        """Return None when the standby has replayed all until `lsn`, and with `drain` to the source's shutdown.
 
         Otherwise a text that changes with the progress. Raises Failed when the source has run again after that shutdown
-        and sent nothing, or may have, because it was before that time: with `takes_place` the `lsn` proves that it has
-        not. Raises Unavailable when it does not serve.
+        and sent nothing, or may have, because a second passed without a call: with `takes_place` the `lsn` proves that
+        it has not. Raises Unavailable when it does not serve.
         """
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:

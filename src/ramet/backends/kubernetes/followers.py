@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -31,7 +30,7 @@ from ramet.backends.local.sql.connections import value
 from ramet.backends.local.sql.mover import MOVER_ROLE, OPERATOR_ROLE
 from ramet.backends.local.wal.segment import segment_before
 from ramet.backends.local.wal.waldump import last_arguments, shows_shutdown
-from ramet.errors import Failed, Invalid, Unavailable
+from ramet.errors import Failed, Invalid, Unavailable, Unseen
 from ramet.machine import sealing
 from ramet.model.passwords import Secret
 from ramet.model.upstream import COPIED_AGAIN, Following
@@ -67,7 +66,7 @@ class KubernetesFollowers:
     place: Place
     root_key: Callable[[], bytes]
     _logged: Kept[list[str]] = field(default_factory=Kept)
-    _returned: set[str] = field(default_factory=set)
+    _watch: source_end.Watch = field(default_factory=source_end.Watch)
 
     def seal(self, password: Secret) -> str:
         """Return the password of a source in a form that only this installation can read."""
@@ -139,20 +138,20 @@ class KubernetesFollowers:
         logged = logs.last_messages(self.place, server, OF_RECOVERY)
         yield from self._logged.of(server.service_id, _LOG_SECONDS, lambda: list(logged))
 
-    def await_end(
-        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
-    ) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         self.place.check_runs(server)
         try:
             return source_end.left(
                 self.place.paths(server),
                 server.required_upstream,
                 lsn,
-                shut_down_after=shut_down_after,
+                drain=drain,
                 takes_place=takes_place,
                 ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, replayed),
-                returned=self._returned,
+                watch=self._watch,
             )
+        except Unseen:
+            raise
         except Unavailable:  # of a server that answers, if it was restarted for a promotion that failed
             self.place.run_sql(server.service_id, "SELECT true")
             self._let_in(server.service_id)

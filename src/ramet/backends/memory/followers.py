@@ -106,14 +106,12 @@ class MemoryFollowers:
                 has_diverged=self.has_diverged,
             )
 
-    def await_end(
-        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
-    ) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         with self.memory.lock:
             self._running(server)
             if self.problem is None:
                 self._receive(server)
-            return "the source is running" if shut_down_after is not None and not self.is_down else None
+            return "the source is running" if drain and not self.is_down else None
 
     def promote(self, server: Server, timeout_seconds: float, *, neutralize: bool = False) -> str | None:
         self._running(server).follows = False

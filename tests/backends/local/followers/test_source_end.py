@@ -1,6 +1,7 @@
 """What the log of a standby must show before the last shutdown of its source counts as its end."""
 
 import json
+import time
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +39,9 @@ ANSWERS = (
 )
 MORE_THAN_A_TAIL = 1000
 Line = tuple[str, str]
-_LOGGED = "2026-11-29 18:00:00.000 UTC"
-BEFORE, AFTER = datetime(2026, 11, 29, 17, tzinfo=UTC), datetime(2026, 11, 29, 19, tzinfo=UTC)
+UNTIL = "0/3000060"
+LOGGED_AT = "2020-11-29 18:00:00.000 UTC"
+BEFORE, AFTER = datetime(2020, 11, 29, 17, tzinfo=UTC), datetime(2020, 11, 29, 19, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -57,21 +59,17 @@ def upstream() -> Upstream:
 def write(paths: ServicePaths, *files: list[Line]) -> None:
     for number, lines in enumerate(files):
         entries = [
-            {"timestamp": _LOGGED, "message": message, "backend_type": process, "detail": "x" * 200}
+            {"timestamp": LOGGED_AT, "message": message, "backend_type": process, "detail": "x" * 200}
             for process, message in lines
         ]
         text = "".join(json.dumps(entry) + "\n" for entry in entries)
         (paths.log / f"server-{number}.json").write_text(text)
 
 
-def code_of(
-    paths: ServicePaths, upstream: Upstream, after: datetime = BEFORE, returned: set[str] | None = None
-) -> str | None:
+def code_of(paths: ServicePaths, upstream: Upstream, since: datetime = BEFORE) -> str | None:
     """Return the code of the refusal to take the last shutdown for the end; None: it is taken for that."""
     try:
-        assert (
-            source_end.returning(paths, upstream, "0/3000060", after, set() if returned is None else returned) is None
-        )
+        assert source_end.returning(paths, upstream, UNTIL, Presence.SILENT, since) is None
     except Failed as failed:
         return failed.code
     return None
@@ -128,35 +126,49 @@ def test_where_the_log_does_not_show_all_of_the_time_since_the_end_is_unknown(
     assert code_of(paths, upstream) == "SOURCE_END_UNKNOWN"
 
 
-def test_the_end_is_unknown_where_the_shutdown_was_before_the_promotion_began(
+def test_the_end_is_unknown_where_the_source_is_watched_since_the_shutdown_only(
     paths: ServicePaths, upstream: Upstream
 ) -> None:
-    """The source can have run between two requests of the standby."""
     write(paths, [STREAMS, ENDED, AWAY])
     assert code_of(paths, upstream, AFTER) == "SOURCE_END_UNKNOWN"
 
 
-def test_a_source_that_was_seen_running_has_returned_until_the_standby_streams(
+@pytest.mark.parametrize("runs_while", ["waiting", "replaying"])
+def test_a_source_is_watched_until_it_is_seen_running(
+    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, runs_while: str
+) -> None:
+    write(paths, [STREAMS, ENDED, AWAY])
+    watch = source_end.Watch()
+    watch.end(paths.service_id, BEFORE)
+    stand_in(monkeypatch)
+    assert left(paths, upstream, watch=watch) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(source_end, "presence", lambda *_: Presence.RUNS)
+        stand_in(patched, received="0/4000000" if runs_while == "replaying" else UNTIL)
+        assert left(paths, upstream, watch=watch) is not None
+    with pytest.raises(Failed, match="may have run"):
+        left(paths, upstream, watch=watch)
+
+
+def test_a_source_is_not_watched_where_a_second_has_passed_without_a_look(
     paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(paths, [STREAMS, ENDED, AWAY])
-    returned = set[str]()
-    with monkeypatch.context() as patched:
-        patched.setattr(source_end, "presence", lambda *_: Presence.RUNS)
-        assert "is running" in str(source_end.returning(paths, upstream, "0/3000060", BEFORE, returned))
-    assert code_of(paths, upstream, returned=returned) == "SOURCE_RETURNED"
-    stand_in(monkeypatch, is_streaming=True)
-    assert "is running" in str(left(paths, upstream, returned=returned))
-    assert code_of(paths, upstream, returned=returned) is None
+    watch = source_end.Watch()
+    watch.end(paths.service_id, BEFORE)
+    later = time.monotonic() + 1.1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    stand_in(monkeypatch)
+    with pytest.raises(Failed, match="may have run"):
+        left(paths, upstream, watch=watch)
 
 
 @pytest.mark.parametrize(("found", "text"), [(Presence.RUNS, "is running"), (Presence.CHANGES, "starting or shutting")])
 def test_a_source_that_was_started_just_now_is_waited_for(
-    paths: ServicePaths, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, found: Presence, text: str
+    paths: ServicePaths, upstream: Upstream, found: Presence, text: str
 ) -> None:
-    monkeypatch.setattr(source_end, "presence", lambda *_: found)
     write(paths, [STREAMS, ENDED, AWAY])
-    assert text in str(source_end.returning(paths, upstream, "0/3000060", BEFORE, set()))
+    assert text in str(source_end.returning(paths, upstream, UNTIL, found, BEFORE))
 
 
 def test_the_reason_is_not_that_of_an_earlier_file_when_the_newest_is_longer_than_what_is_read(
@@ -191,12 +203,11 @@ def test_only_the_lsn_of_a_move_proves_the_end_of_a_source_that_has_returned(
 ) -> None:  # fmt: skip
     write(paths, [STREAMS, ENDED, REFUSES, AWAY])
     stand_in(monkeypatch)
-    after = BEFORE if drain else None
     if is_refused:
         with pytest.raises(Failed, match="was started again"):
-            left(paths, upstream, lsn, shut_down_after=after, takes_place=takes_place)
+            left(paths, upstream, lsn, drain=drain, takes_place=takes_place)
     else:
-        assert left(paths, upstream, lsn, shut_down_after=after, takes_place=takes_place) is None
+        assert left(paths, upstream, lsn, drain=drain, takes_place=takes_place) is None
 
 
 @pytest.mark.parametrize("is_shut_down", [False, True])
@@ -212,16 +223,16 @@ def test_a_promotion_says_that_nothing_is_received_on_nearly_full_storage(
 def left(paths: ServicePaths, upstream: Upstream, lsn: str | None = None, **given: Any) -> str | None:
     """Return what a promotion waits for that awaits the source's shutdown, which was received."""
     usual: dict[str, Any] = {
-        "shut_down_after": BEFORE, "takes_place": False, "ends_with_shutdown": lambda _: True, "returned": set(),
+        "drain": True, "takes_place": False, "ends_with_shutdown": lambda _: True, "watch": source_end.Watch(),
     }  # fmt: skip
     return source_end.left(paths, upstream, lsn, **usual | given)
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, *, is_streaming: bool = False) -> None:
-    """Let a standby have replayed all that it received."""
+def stand_in(monkeypatch: pytest.MonkeyPatch, received: str = UNTIL) -> None:
+    """Let a standby have replayed all until an LSN."""
 
     def progress(*_: Any) -> tuple[Any, ...]:
-        return True, "0/3000060", "0/3000060", is_streaming
+        return True, UNTIL, received, False
 
     monkeypatch.setattr(connections, "connect", lambda _: nullcontext())
     monkeypatch.setattr(source_end, "row", progress)

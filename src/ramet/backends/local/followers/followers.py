@@ -4,7 +4,6 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ class LocalFollowers:
     instances: Instances
     pool: Pool
     vault: Vault
-    _returned: set[str] = field(default_factory=set)
+    _watch: source_end.Watch = field(default_factory=source_end.Watch)
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -176,18 +175,16 @@ class LocalFollowers:
             return found
         return msgspec.structs.replace(found, problem=_UNNAMED.format(raw_names.shown(unnamed)), still_receives=True)
 
-    def await_end(
-        self, server: Server, lsn: str | None, *, shut_down_after: datetime | None, takes_place: bool = False
-    ) -> str | None:
+    def await_end(self, server: Server, lsn: str | None, *, drain: bool, takes_place: bool = False) -> str | None:
         paths = self.instances.paths(server.service_id)
         left = source_end.left(
             paths,
             server.required_upstream,
             lsn,
-            shut_down_after=shut_down_after,
+            drain=drain,
             takes_place=takes_place,
             ends_with_shutdown=lambda replayed: self._ends_with_shutdown(server, paths.data / WAL_DIRECTORY, replayed),
-            returned=self._returned,
+            watch=self._watch,
         )
         if left is None:
             adoption.check_before(paths)
