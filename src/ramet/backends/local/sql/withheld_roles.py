@@ -23,7 +23,9 @@ _LAST_MAJOR_THAT_GRANTS_ANYTHING = 15
 # Of these roles in 15 (pg_authid.dat). A membership counts by the oid, also when its role is missing.
 _OIDS = [4569, 4570, 4571, 6182]
 _NAMES = ["pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_write_all_data"]
+# A GRANT does not lock its role: SHARE waits for those that are open, and fails after lock_timeout.
 _DELETE = (
+    "LOCK TABLE pg_auth_members IN SHARE MODE",
     "DELETE FROM pg_auth_members WHERE roleid = ANY(%(oids)s) OR member = ANY(%(oids)s)",
     "DELETE FROM pg_authid WHERE oid = ANY(%(oids)s)",
 )
@@ -48,14 +50,22 @@ LIMIT 1
 
 
 def withhold(connection: Connection) -> None:
-    """Take the roles from all members, and delete them where tenants could grant them; may run again."""
+    """Take the roles from all members, and delete them where tenants could grant them; may run again.
+
+    Raises LockNotAvailable while a transaction grants or revokes a role, also a prepared one.
+    """
+    if not _are_deleted(connection):
+        with connection.transaction():
+            for names in connection.execute(_MEMBERS.encode(), (list(WITHHELD_ROLES),)).fetchall():
+                connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)
+    elif _is_left(connection):
+        _delete(connection)
+
+
+def _delete(connection: Connection) -> None:
     with connection.transaction():
-        if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
-            for statement in _DELETE:
-                connection.execute(statement.encode(), {"oids": _OIDS})
-            return
-        for names in connection.execute(_MEMBERS.encode(), (list(WITHHELD_ROLES),)).fetchall():
-            connections.run(connection, "REVOKE {} FROM {} GRANTED BY {} CASCADE", *names)
+        for statement in _DELETE:
+            connection.execute(statement.encode(), {"oids": _OIDS})
 
 
 def withhold_from_serving(paths: ServicePaths, connection: Connection) -> bool:
@@ -68,15 +78,33 @@ def withhold_from_serving(paths: ServicePaths, connection: Connection) -> bool:
         if _is_left(connection):
             neutralization.end_prepared(paths, connection, neutralization.inspect(connection), every=False)
             withhold(connection)
+            if _are_deleted(connection):
+                _delete_again(connection)
     except (psycopg.Error, Failed, Unavailable) as error:
         _log.warning("service %s may keep members of %s: %s", paths.service_id, ", ".join(WITHHELD_ROLES), error)
         return False
     return True
 
 
+def _delete_again(connection: Connection) -> None:
+    """Take the deleted roles from whom a GRANT made a member that had found them, and waited for their deletion.
+
+    Where it is still open, they are made again, as otherwise nothing would be left to do.
+    """
+    try:
+        _delete(connection)
+    except psycopg.Error:
+        connection.execute(_MAKE, {"oids": _OIDS, "names": _NAMES})
+        raise
+
+
+def _are_deleted(connection: Connection) -> bool:
+    """Tell whether tenants could grant the roles, which are deleted because of that."""
+    return connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING
+
+
 def _is_left(connection: Connection) -> bool:
-    is_deleted = connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING
-    parameters = {"names": list(WITHHELD_ROLES), "oids": _OIDS, "is_deleted": is_deleted}
+    parameters = {"names": list(WITHHELD_ROLES), "oids": _OIDS, "is_deleted": _are_deleted(connection)}
     return connection.execute(_LEFT, parameters).fetchone() is not None
 
 
@@ -88,5 +116,5 @@ def withhold_to_upgrade(connection: Connection) -> None:
     """
     with connection.transaction():
         withhold(connection)
-        if connection.info.server_version // 10000 <= _LAST_MAJOR_THAT_GRANTS_ANYTHING:
+        if _are_deleted(connection):
             connection.execute(_MAKE, {"oids": _OIDS, "names": _NAMES})
