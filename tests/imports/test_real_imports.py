@@ -296,7 +296,8 @@ def test_rights_and_extensions_are_checked_before_anything_is_made(ramet: Instan
     plain_source.run(
         "CREATE ROLE poor LOGIN PASSWORD 'poor'; CREATE TABLE rich (i int);"
         "CREATE EXTENSION pageinspect;"
-        "CREATE FUNCTION sum2(float8, float8) RETURNS float8 LANGUAGE internal AS 'float8pl'"
+        "CREATE FUNCTION sum2(float8, float8) RETURNS float8 LANGUAGE internal AS 'float8pl';"
+        "ALTER FUNCTION sum2 OWNER TO pg_write_all_data; CREATE POLICY all_rows ON rich TO pg_write_all_data"
     )
     with ramet.client() as client:
         before = client.list_services()
@@ -308,7 +309,9 @@ def test_rights_and_extensions_are_checked_before_anything_is_made(ramet: Instan
     assert found == {
         "extensions": "services cannot take over pageinspect",
         "objects": "only a superuser may create function in language internal public.sum2",
+        "policies": "policies name pg_write_all_data, which services of PostgreSQL 15 do not have",
         "rights": "the role may not read public.rich",
+        "roles": "pg_write_all_data is a name that services reserve",
     }
     assert "rights: the role may not read public.rich" in raised.value.details
 

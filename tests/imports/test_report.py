@@ -11,6 +11,8 @@ from ramet.imports.report import judge
 GIB = 1024**3
 PLAIN = SourceFacts("15.4", 15, Locale("UTF8", "libc", "C.UTF-8", "C.UTF-8"), GIB, 3, 0, "postgres", 1)
 HERE = Destination(18, 18, 100 * GIB)
+ON_15 = replace(HERE, pg_major=15)
+WITHHELD = "pg_write_all_data"
 
 
 def said(facts: SourceFacts, destination: Destination = HERE, *, owners: bool = True) -> dict[str, tuple[Effect, str]]:
@@ -46,10 +48,13 @@ def test_a_plain_database_is_accepted() -> None:
         (replace(PLAIN, for_superusers=(("base type", "public.b"),)), HERE, "objects", "base type public.b"),
         (replace(PLAIN, roles=(SourceRole("ramet"),)), HERE, "roles", "ramet is a name that services reserve"),
         (replace(PLAIN, bootstrap_role="ramet"), HERE, "roles", "ramet is a name that services reserve"),
+        (replace(PLAIN, withheld_owners=(WITHHELD,)), HERE, "roles", f"{WITHHELD} is a name that services reserve"),
+        (replace(PLAIN, withheld_in_policies=(WITHHELD,)), ON_15, "policies", f"policies name {WITHHELD}, which"),
     ],
     ids=[
         "newer", "missing extension", "superuser extension", "locale", "size", "SQL_ASCII", "LATIN1", "provider",
         "rights", "row security", "objects", "reserved role", "reserved owner",
+        "withheld owner", "withheld in a policy",
     ],
 )  # fmt: skip
 def test_an_import_that_cannot_succeed_is_refused(
@@ -61,6 +66,10 @@ def test_an_import_that_cannot_succeed_is_refused(
     assert found.remedy
 
 
+def test_a_policy_may_name_any_role_of_a_later_version() -> None:
+    assert refusals(judge(replace(PLAIN, withheld_in_policies=(WITHHELD,)), HERE, owners=True)) == []
+
+
 def test_an_encoding_whose_locale_fits_all_becomes_utf8() -> None:
     facts = replace(PLAIN, locale=Locale("LATIN1", "libc", "C", "C"))
     assert said(facts)["encoding"] == (Effect.CHANGED, "LATIN1 becomes UTF8")
@@ -68,7 +77,7 @@ def test_an_encoding_whose_locale_fits_all_becomes_utf8() -> None:
 
 def test_without_owners_reserved_names_do_not_matter() -> None:
     facts = replace(PLAIN, roles=(SourceRole("ramet"), SourceRole("app")))
-    assert refusals(judge(facts, HERE, owners=False)) == []
+    assert refusals(judge(replace(facts, withheld_owners=(WITHHELD,)), HERE, owners=False)) == []
     message = "tsdbadmin will own all; app, ramet and all privileges are left out".replace("app, ramet", "ramet, app")
     assert said(facts, owners=False)["owners"] == (Effect.CHANGED, message)
 

@@ -13,6 +13,7 @@ ROOM_FACTOR = 2.5
 _SHOWN_NAMES = 8
 _RESERVED = ("ramet", "pg_ramet_pooler")
 _GRANTABLE = ("pg_monitor", "pg_signal_backend", "pg_checkpoint")
+_LAST_MAJOR_WITHOUT_WITHHELD_ROLES = 15
 _ANY_ENCODING = ("C", "POSIX")
 
 
@@ -24,6 +25,7 @@ def judge(facts: SourceFacts, destination: Destination, *, owners: bool, pg_majo
         *_locale(facts, destination),
         *_rights(facts),
         *_superuser_objects(facts),
+        *_policies(facts, destination),
         *room(facts.size_bytes, ROOM_FACTOR, "takes up to {} here while it is loaded", destination.free_bytes),
         *(_kept_roles(facts) if owners else _dropped_roles(facts)),
         *_left_out(facts),
@@ -115,6 +117,16 @@ def _superuser_objects(facts: SourceFacts) -> Iterator[Finding]:
         )
 
 
+def _policies(facts: SourceFacts, destination: Destination) -> Iterator[Finding]:
+    major, names = destination.pg_major, facts.withheld_in_policies
+    if names and major is not None and major <= _LAST_MAJOR_WITHOUT_WITHHELD_ROLES:
+        yield refused(
+            "policies",
+            f"policies name {shown_names(names)}, which services of PostgreSQL {major} do not have",
+            "Name other roles in the source (ALTER POLICY … TO …), or ask for version 16 or later.",
+        )
+
+
 def room(size_bytes: int, factor: float, takes: str, free_bytes: float) -> Iterator[Finding]:
     """Refuse a source of which a copy, which `takes` so many times its size, has no room here."""
     needed = size_bytes * factor
@@ -136,7 +148,7 @@ def _kept_roles(facts: SourceFacts) -> Iterator[Finding]:
             f"{shown_names(names)} are made without LOGIN and without passwords",
             f"To let one log in, as {ADMIN}: ALTER ROLE … LOGIN PASSWORD '…'.",
         )
-    reserved = [role.name for role in facts.roles if role.name in _RESERVED]
+    reserved = [role.name for role in facts.roles if role.name in _RESERVED] + [*facts.withheld_owners]
     if reserved or (facts.bootstrap_role in _RESERVED and facts.bootstrap_owns):
         yield refused(
             "roles",

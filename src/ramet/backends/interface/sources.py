@@ -99,6 +99,7 @@ class SourceFacts:
     `bootstrap_role` is the superuser that initdb made; its objects are not recorded as dependencies.
     `for_superusers` are the objects that only a superuser can create, as (kind, name). `unreadable` and `row_secured`
     are what that role cannot read, or not all rows of. `policy_roles` are those that row security policies name.
+    `withheld_in_policies` and `withheld_owners` are roles of PostgreSQL that services withhold from tenants.
     `settings` are those of the database, `role_settings` those of roles in it, as (role, setting).
     """
 
@@ -112,6 +113,8 @@ class SourceFacts:
     bootstrap_owns: int
     roles: tuple[SourceRole, ...] = ()
     policy_roles: tuple[str, ...] = ()
+    withheld_in_policies: tuple[str, ...] = ()
+    withheld_owners: tuple[str, ...] = ()
     extensions: tuple[SourceExtension, ...] = ()
     publications: tuple[SourcePublication, ...] = ()
     subscriptions: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from ramet.backends.interface.sources import (
     SourceRole,
 )
 from ramet.backends.local.sql.connections import Connection, rows
+from ramet.backends.local.sql.withheld_roles import WITHHELD_ROLES
 from ramet.errors import Invalid
 
 OLDEST_MAJOR = 10
@@ -57,6 +58,11 @@ SELECT count(*), count(*) FILTER (WHERE NOT pg_has_role(lomowner, 'USAGE') AND N
 )) FROM pg_largeobject_metadata
 """
 _NAMES: dict[str, str] = {
+    "withheld_in_policies": f"""SELECT rolname FROM pg_roles r WHERE rolname IN {WITHHELD_ROLES}
+        AND EXISTS (SELECT FROM pg_policy WHERE r.oid = ANY (polroles)) ORDER BY 1""",  # noqa: S608 - ours
+    "withheld_owners": f"""SELECT rolname FROM pg_roles r WHERE rolname IN {WITHHELD_ROLES}
+        AND oid IN (SELECT relowner FROM pg_class UNION SELECT nspowner FROM pg_namespace
+            UNION SELECT proowner FROM pg_proc UNION SELECT typowner FROM pg_type) ORDER BY 1""",  # noqa: S608 - ours
     "policy_roles": """SELECT DISTINCT rolname FROM pg_policy JOIN pg_roles r ON r.oid = ANY (polroles)
         WHERE rolname NOT LIKE 'pg\\_%' ORDER BY 1""",
     "subscriptions": """SELECT subname FROM pg_subscription
