@@ -86,9 +86,15 @@ class LocalRestore:
 
     def analyze(self, server: Server, timeout_seconds: float) -> str | None:
         paths = self.instances.paths(server.service_id)
-        work = partial(collect, paths, Allowance())
-        # An earlier release kept a text as the result of "analyze".
-        ended = self.instances.jobs.result_of(paths, "statistics", work, timeout_seconds, code=NOT_ANALYZED)
+        jobs, name = self.instances.jobs, "statistics"  # an earlier release kept a text as the result of "analyze"
+
+        def enter() -> None:
+            jobs.check_wanted(paths, name)
+            with connections.connect(paths):
+                pass
+
+        work = partial(collect, paths, Allowance(), enter)
+        ended = jobs.result_of(paths, name, work, timeout_seconds, code=NOT_ANALYZED)
         if ended is None and not postgres.is_ready(paths):  # it may wait for its turn
             raise Unavailable(SERVER_KILLED, f"The server of service {server.service_id} is not running")
         return ended

@@ -51,7 +51,8 @@ def collect(paths: ServicePaths, allowance: Allowance, enter: Callable[[], objec
 
     A server that is lost while a table is analyzed is waited for, and the other tables follow: ANALYZE of that table
     may be what crashes it. After the second loss none follows. Raises Unavailable when the server was stopped, or
-    could not be reached before any table was analyzed. `enter` is what connects to find that the server serves.
+    could not be reached before any table was analyzed. `enter` is what connects to find that the server serves; it
+    may raise Failed, which ends this.
     """
     collection = _Collection(paths, allowance, enter or partial(_enter, paths))
     try:

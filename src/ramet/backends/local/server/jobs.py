@@ -109,12 +109,22 @@ class Jobs:
         return facts
 
     def end(self, paths: ServicePaths) -> None:
-        """Forget the jobs of a service that is removed or stopped: their connections end with the server."""
+        """Forget the jobs of a service that is removed or stopped: their connections end with the server.
+
+        One that connects again asks `check_wanted` before.
+        """
         with self._lock:
             for key in [key for key in self._running if key[0] == paths.service_id]:
                 del self._running[key]
         for outcome in paths.sockets.glob(_outcome("*")):
             outcome.unlink(missing_ok=True)
+
+    def check_wanted(self, paths: ServicePaths, name: str) -> None:
+        """Raise Failed in the thread of a job that was ended: its result is not used, and it may be done again."""
+        with self._lock:
+            is_wanted = self._running.get((paths.service_id, name)) is threading.current_thread()
+        if not is_wanted:
+            raise Failed("JOB_ENDED", f"The server of service {paths.service_id} was stopped during {name}")
 
     def _run(self, paths: ServicePaths, name: str, work: Callable[[], str], timeout_seconds: float) -> str | None:
         found = _take_outcome(paths, name)
