@@ -1,5 +1,6 @@
 """A directory changes its id only while nothing of it goes to the archive, and nothing goes under a wrong name."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.off_host.archive import LocalArchive
-from ramet.backends.local.off_host.exclusive import kept_in_place
+from ramet.backends.local.off_host.exclusive import check_not_replaced, kept_in_place
 from ramet.errors import Failed, Unavailable
 from ramet.ids import new_id
+from tests.backends.local.segments import DISK_FAULTS, make_unreadable
 
 
 @pytest.fixture
@@ -61,3 +63,18 @@ def test_data_whose_version_cannot_be_read_fails_for_good(tmp_path: Path) -> Non
         kept_in_place(paths, paths.archiving_lock, 18),
     ):
         pytest.fail("The service is used although its version is unknown")
+
+
+@pytest.mark.parametrize("number", DISK_FAULTS)
+def test_a_replacement_whose_copy_the_disk_cannot_show_is_not_taken_for_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    paths, copy = ServicePaths(tmp_path / "service", tmp_path / "sockets"), tmp_path / "copy"
+    for directory in (paths.root, copy):
+        directory.mkdir()
+    files.write(paths.replaced_by, "copy")
+    with pytest.raises(Unavailable, match="is being replaced"):
+        check_not_replaced(paths)
+    make_unreadable(monkeypatch, copy, number)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        check_not_replaced(paths)

@@ -41,7 +41,7 @@ def check_not_replaced(paths: ServicePaths) -> None:
     ends after what it brought was removed. It ends with the directory of the copy, if it was never opened.
     """
     copy_id = files.read(paths.replaced_by)
-    if copy_id and paths.root.with_name(copy_id).is_dir():
+    if copy_id and files.is_there(paths.root.with_name(copy_id)):
         raise Unavailable(ARCHIVE_BUSY, f"The data of service {paths.service_id} is being replaced")
 
 
