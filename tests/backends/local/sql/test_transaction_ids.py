@@ -17,7 +17,7 @@ from ramet.backends.local.sql.connections import Connection
 from ramet.backends.local.sql.read_only_roles import ReadOnlyRoles
 from ramet.errors import Unavailable
 from ramet.model.passwords import new_password, scram_verifier
-from tests.backends.local.hosts import boot, new_server
+from tests.backends.local.hosts import new_server
 from tests.servers import installations
 
 LOGIN = "ramet_login_kept"
@@ -26,7 +26,7 @@ MARK = "ALTER ROLE {} SET tsdb_admin.read_only_role = true"
 
 
 class Place:
-    """A server that is not open to clients, and so has no autovacuum, which takes transaction IDs."""
+    """A server without autovacuum, which takes transaction IDs, whatever a test makes of its configuration."""
 
     def __init__(self, instances: Instances, server: Server) -> None:
         self.instances, self.server = instances, server
@@ -63,7 +63,9 @@ def _next_id(connection: Connection) -> int:
 @pytest.fixture(name="place", scope="module", params=sorted(installations().by_major))
 def _place(request: pytest.FixtureRequest, instances: Instances) -> Iterator[Place]:
     server = new_server(instances, pg_major=request.param)
-    boot(instances, server)
+    instances.make_directories(server)
+    instances.initialize(server)
+    instances.boot(server, overrides={"autovacuum": "off"})
     instances.secure(server, is_new=True, neutralize=False)
     yield Place(instances, server)
     instances.remove(server.service_id, 10)
