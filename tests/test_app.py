@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,12 @@ def test_the_root_key_is_private_and_stays_the_same(settings: Settings) -> None:
     assert keys[0] == keys[1]
     assert len(keys[0]) == 32
     assert [path.name for path in (settings.data_dir / "secrets").iterdir()] == ["root.key"]
+
+
+def test_types_are_learnt_before_threads_use_them(settings: Settings) -> None:
+    made = make_dataclass("Made", [("number", int)], namespace={"__module__": "ramet.made"})
+    wire(settings, open_store(settings), MemoryBackend()).close()
+    assert "__msgspec_cache__" in vars(made)
 
 
 def test_a_data_directory_is_never_open_to_others(settings: Settings) -> None:

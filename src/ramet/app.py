@@ -49,6 +49,7 @@ from ramet.control.plane import Plane, utc_now
 from ramet.control.projects import Projects
 from ramet.control.slots import Slots
 from ramet.control.waits import Waits
+from ramet.decoded_types import learn_types
 from ramet.errors import Error
 from ramet.events.dispatcher import Dispatcher
 from ramet.events.recorder import EventRecorder
@@ -190,6 +191,7 @@ def wire(settings: Settings, store: Store, backend: Backend) -> Runtime:
     console = open_console(plane, projects, key, _document)
     feed, waits, dispatcher = EventFeed(store), Waits(plane), open_dispatcher(settings, plane)
     store.recorders.append(waits.record)
+    learn_types()  # last: what is wired here is imported here
     return Runtime(
         settings, store, backend, plane, projects, console, worker, feed, waits, dispatcher, schedule, monitoring
     )
