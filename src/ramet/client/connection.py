@@ -4,8 +4,10 @@ import os
 import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from threading import Lock
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -28,6 +30,7 @@ _MAY_BE_ROTATED = (
 )
 _NEXT = r'<([^>]*)>; *rel="?next'
 _Answer = TypeVar("_Answer")
+_learning = Lock()  # a type is learnt by one thread at a time: see ramet.decoded_types
 
 
 class Connection:
@@ -155,7 +158,7 @@ class Connection:
 
     def _decoded(self, answer: Answer, shape: type[_Answer]) -> _Answer:
         try:
-            return msgspec.json.decode(answer.content, type=shape)
+            return _decoder(shape).decode(answer.content)
         except msgspec.DecodeError as error:
             raise ApiError(
                 answer.status, "UNKNOWN_ANSWER", f"{self.base_url} sent an unexpected response", str(error)
@@ -206,6 +209,18 @@ class Connection:
         return headers
 
 
+def _decoder(shape: type[_Answer]) -> msgspec.json.Decoder[_Answer]:
+    with _learning:
+        hashable: Any = shape
+        decoder: msgspec.json.Decoder[_Answer] = _new_decoder(hashable)
+        return decoder
+
+
+@cache
+def _new_decoder(shape: Any) -> Any:
+    return msgspec.json.Decoder(shape)
+
+
 def _remedy(error: Exception) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "Its certificate is of another authority: save that of 'ramet ca' with 'ramet config set ca FILE'."
@@ -214,7 +229,7 @@ def _remedy(error: Exception) -> str:
 
 def _refusal(answer: Answer) -> ApiError:
     try:
-        body = msgspec.json.decode(answer.content, type=ErrorBody)
+        body = _decoder(ErrorBody).decode(answer.content)
     except msgspec.DecodeError:
         location = answer.headers.get("location", "")[:200]
         is_page = "html" in answer.headers.get("content-type", "")
