@@ -19,7 +19,7 @@ from ramet.backends.interface.backend import Backend
 from ramet.model.archive import awaits_archive
 from ramet.model.procedures import ProcedureName
 from ramet.model.restore_window import RestoreSettings, is_sparing, settings_of
-from ramet.model.service import Service
+from ramet.model.service import Service, is_standby
 from ramet.model.snapshot import Snapshot, retired, rollable, worth_preparing
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.servers import Steps, Tools, release_holds
@@ -36,7 +36,7 @@ class Expire(Steps):
         with self.tools.store.read() as tx:
             known = snapshots.list_snapshots(tx, work.subject)
         ids = unneeded(self.tools, self.tools.service(work.subject), known)
-        state = replace(work.state, retired=(*work.state.retired, *ids))
+        state = replace(work.state, retired=tuple(dict.fromkeys((*work.state.retired, *ids))))
         return Next("sweep", state, changes=lambda tx: self._hold(tx, work, ids))
 
     def _hold(self, tx: sa.Connection, work: Work[ExpiryState], ids: list[str]) -> None:
@@ -66,6 +66,17 @@ def unneeded(tools: Tools, service: Service, known: list[Snapshot]) -> list[str]
     """Return the ids of the snapshots of a service that have expired by now."""
     usual, now = RestoreSettings(window_days=tools.window.days), (tools.retention_clock or tools.clock)()
     return [one.id for one in expired(service, known, usual, tools.backend.host.volume_type(), now)]
+
+
+def rests(service: Service) -> bool:
+    """Tell whether a service is paused or down; one that sleeps serves."""
+    return (service.paused and not service.asleep) or service.down_reason is not None
+
+
+def keeps_all(service: Service) -> bool:
+    """Tell whether a service keeps what has expired while storage suffices: somebody may want the state of before."""
+    following = service.following if is_standby(service) else None
+    return rests(service) or (following is not None and following.receives_nothing)
 
 
 def expired(

@@ -21,7 +21,7 @@ from ramet.model.procedures import ProcedureName
 from ramet.model.service import is_falling_asleep
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
-from ramet.procedures.expiry import remove_files, unneeded, unprepare_older
+from ramet.procedures.expiry import keeps_all, remove_files, unneeded, unprepare_older
 from ramet.procedures.servers import (
     FORKED_WITHIN,
     STORED_SECONDS,
@@ -89,7 +89,8 @@ class TakeSnapshot(Steps):
             known = snapshots.list_snapshots(tx, work.subject)
         begun = self.tools.stopwatch()
         unprepare_older(self.tools, known)
-        ids = unneeded(self.tools, self.tools.service(work.subject), known)
+        service = self.tools.service(work.subject)
+        ids = [] if keeps_all(service) else unneeded(self.tools, service, known)
         return Next(
             "sweep",
             replace(self._timed(work, begun), retired=tuple(ids)),

@@ -8,6 +8,7 @@ import pytest
 from ramet.control import services
 from ramet.control.duties.expiry import Expiry
 from ramet.control.requests import CreateRequest, ForkRequest
+from ramet.control.restore import take_snapshot
 from ramet.control.sleep import submit_sleep
 from ramet.errors import Unavailable
 from ramet.model.fork import ForkStrategy
@@ -19,6 +20,7 @@ from ramet.procedures.state import ExpiryState
 from ramet.store import operations, snapshots
 from ramet.store import services as rows
 from tests.aging import make_expired_snapshots
+from tests.backends.kubernetes.servers import UPSTREAM
 from tests.worlds import Hurried, World, fork_service, look
 
 
@@ -239,13 +241,16 @@ def test_a_removal_gives_way_to_what_would_stop_the_service(
     assert files_left(world, service) == set(ids if fails else ids[1:])
     services.start_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
+    take_snapshot(world.plane, world.project.id, service.id, None)
+    world.worker.run_until_idle()
     remove(world)
-    assert files_left(world, service) == set(ids[-1:])
+    assert files_left(world, service) == set(left(world, service))
 
 
 def test_a_follower_that_receives_nothing_keeps_all_until_storage_is_short(world: World) -> None:
     service = world.create()
     ids = make_expired_snapshots(world, service.id)
+    set_columns(world, service, upstream=UPSTREAM)
     with world.store.write() as tx:
         rows.record_following(tx, service.id, Following(observed_at=world.plane.clock(), problem="It does not answer."))
     remove(world)
@@ -253,3 +258,18 @@ def test_a_follower_that_receives_nothing_keeps_all_until_storage_is_short(world
     set_columns(world, service, storage_warning="The storage is nearly full.")
     remove(world)
     assert left(world, service) == ids[-1:]
+
+
+def test_a_snapshot_by_hand_removes_nothing_where_somebody_may_want_the_state_of_before(world: World) -> None:
+    service = world.create()
+    ids = make_expired_snapshots(world, service.id)
+    services.stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    take_snapshot(world.plane, world.project.id, service.id, "before the repair")
+    world.worker.run_until_idle()
+    assert left(world, service)[:-1] == ids
+    services.start_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    take_snapshot(world.plane, world.project.id, service.id, "after the repair")
+    world.worker.run_until_idle()
+    assert ids[0] not in left(world, service)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 _Value = TypeVar("_Value")
-_MOST = 100
+_MOST = 1000
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ramet.model.service import Service
 from ramet.model.snapshot import newest
 from ramet.model.status import OperationStatus
 from ramet.model.timestamps import time_left
-from ramet.procedures.expiry import expired, first_with_wal
+from ramet.procedures.expiry import expired, first_with_wal, keeps_all, rests
 from ramet.procedures.spec import submit
 from ramet.procedures.state import ExpiryState
 from ramet.store import operations, services, snapshots
@@ -50,10 +50,8 @@ class Expiry:
         with self.plane.store.read() as tx:
             made = [service for service in services.live_services(tx) if service.ready_at is not None]
         for service in made:
-            rests = (service.paused and not service.asleep) or service.down_reason is not None
-            is_short = self.guard.is_nearly_full or (not rests and service.storage_warning is not None)
-            follows_nothing = service.following is not None and service.following.receives_nothing
-            if is_short or not (rests or follows_nothing):
+            is_short = self.guard.is_nearly_full or (service.storage_warning is not None and not rests(service))
+            if is_short or not keeps_all(service):
                 with self._faults.contained(service.id):
                     self._remove(service, is_at_once=is_short)
 
@@ -61,14 +59,14 @@ class Expiry:
         now = self.now()
         with self.plane.store.read() as tx:
             known = snapshots.list_snapshots(tx, service.id)
-            last = newest(known)
-            if last is None or (not is_at_once and now - last.taken_at < _WITHOUT_SNAPSHOT):
-                return
             before = next(iter(operations.of_subject(tx, service.id, ProcedureName.EXPIRE, 1)), None)
+        done = ExpiryState() if before is None else msgspec.convert(before.state, ExpiryState)
+        last, is_at_once = newest(known), is_at_once or bool(done.retired)
+        if last is None or (not is_at_once and now - last.taken_at < _WITHOUT_SNAPSHOT):
+            return
         has_failed = before is not None and before.status is OperationStatus.FAILED
         if before is not None and has_failed and time_left(before.created_at, _AFTER_FAILURE, now):
             return
-        done = ExpiryState() if before is None else msgspec.convert(before.state, ExpiryState)
         oldest = first_with_wal(self.plane.backend, service, known)
         is_trimmed = oldest is None or oldest.id == done.trimmed_to
         volume_type = self.plane.backend.host.volume_type()
