@@ -42,6 +42,19 @@ def kept_rows(world: World, service: dict[str, Any]) -> list[list[str]]:
     return [[row.value for row in taken[one["id"]]] for one in known if one["kind"] == "MANUAL"]
 
 
+@pytest.mark.parametrize("body", [{"drain": True}, {"wait_for_lsn": "0/1"}])
+def test_a_standby_that_lacks_what_its_source_has_is_promoted_only_as_it_is(
+    world: World, diverged: dict[str, Any], body: dict[str, Any]
+) -> None:
+    """The LSN of a source that was set back is one that the standby has passed elsewhere."""
+    path = world.path(diverged["service_id"], "promote")
+    refused = world.post(path, body)
+    assert (refused.status_code, refused.json()["code"]) == (400, "COPY_NEEDED")
+    assert world.post(path, {}).status_code == 202
+    world.work()
+    assert world.backend.values(diverged["service_id"]) == ["one", "two", "last"]
+
+
 def test_a_standby_that_goes_down_while_its_source_is_copied_again_is_started_and_keeps_what_only_it_has(
     world: World, diverged: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,8 @@ def promote_service(
                 "wait_for_lsn, drain, neutralize and take_place are for the method PHYSICAL",
                 "Stop the writers of the source, then promote without them: what it has committed is awaited.",
             )
+        if (lsn is not None or drain) and not takes_place:
+            _check_continues(service)
         procedure = ProcedureName.PROMOTE if is_standby(service) else ProcedureName.PROMOTE_LOGICAL
         return claim(
             plane,
@@ -143,6 +145,16 @@ def promote_service(
             service,
             procedure,
             PromoteState(lsn=lsn, drain=drain, quiet=neutralize, takes_place=takes_place, interrupted=interrupted),
+        )
+
+
+def _check_continues(service: Service) -> None:
+    """Raise WrongState for a standby that is not on the way of its source any more: no LSN says what it lacks."""
+    if service.following is not None and service.following.needs_copy:
+        raise WrongState(
+            "COPY_NEEDED",
+            f"Service {service.id} lacks what its source has committed since: {service.following.problem}",
+            "Wait until the source was copied again, or promote the service without wait_for_lsn and drain, as it is.",
         )
 
 
