@@ -232,6 +232,25 @@ def test_a_step_that_outlasts_its_lease_keeps_it(store: Store, host: Host, monke
     assert written(store, operation_id) == list(STEPS)
 
 
+def test_leases_are_renewed_at_the_next_poll_where_the_store_was_away(
+    store: Store, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then they would have ended, were the next renewal that of a third of their time later."""
+    worker, renewals = Worker(store, [counting(host)], lease_seconds=3600), list[str]()
+
+    def renew(_tx: sa.Connection) -> None:
+        renewals.append("renewal")
+        if len(renewals) == 1:
+            raise Unavailable("STORE_UNAVAILABLE", "The store cannot be reached now")
+
+    monkeypatch.setattr(operations, "cut_leases", renew)
+    with pytest.raises(Unavailable):
+        worker._poll(False)
+    for _ in range(2):
+        worker._poll(False)
+    assert len(renewals) == 2
+
+
 def count_renewals(store: Store, operation_id: str, enough: int) -> int:
     """Watch a lease until it was renewed often enough; its time would have been over long before."""
     ends: set[float] = set()

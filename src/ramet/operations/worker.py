@@ -217,13 +217,14 @@ class Worker:
                 self._unrecorded.difference_update(lost)
 
     def _renew(self) -> None:
-        self._renew_at = time.monotonic() + self._lease_seconds / 3
+        next_at = time.monotonic() + self._lease_seconds / 3
         with self._lock:
             held = tuple(self._held)
         with self._store.write() as tx:
             if held:
                 operations.renew(tx, self._runner.worker, held, self._lease_seconds)
             operations.cut_leases(tx)
+        self._renew_at = next_at  # after a store that is away for a moment: at the next poll, before leases end
         with self._store.read() as tx:
             unknown = operations.list_unknown(tx, self._known)
         for operation in unknown:
