@@ -162,7 +162,8 @@ class Move(Steps):
             return self._await_end(work, str(error))
         if seen is None or not seen.follows:
             raise _follows_no_more()
-        if seen.replayed_lsn is not None and lsn_number(seen.replayed_lsn) >= lsn_number(_end_of(work)):
+        # The end is where the record of the shutdown begins, which the promotion there needs, too.
+        if seen.replayed_lsn is not None and lsn_number(seen.replayed_lsn) > lsn_number(_end_of(work)):
             return Next("promote", replace(work.state, is_decided=True), durable=True)
         return self._await_end(work, f"it has {seen.replayed_lsn}")
 

@@ -100,7 +100,7 @@ class MemoryFollowers:
                 lag_bytes=lag,
                 lag_seconds=0.0,
                 complete_until=self.complete_until,
-                replayed_lsn=f"0/{len(volume.rows):X}",
+                replayed_lsn=f"0/{len(volume.rows) + 1:X}",  # behind the last record
                 problem=self.problem,
                 needs_copy=self.needs_copy,
                 has_diverged=self.has_diverged,
