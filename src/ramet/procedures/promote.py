@@ -43,7 +43,7 @@ class Promote(Steps):
         server = server_of(service)
         try:
             left = self.tools.backend.followers.await_end(
-                server, state.lsn, drain=state.drain and not service.half_promoted, takes_place=state.takes_place
+                server, state.lsn, drain=state.drain, takes_place=state.takes_place
             )
         except Unseen:
             raise

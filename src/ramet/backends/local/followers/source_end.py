@@ -121,9 +121,9 @@ def returning(
             "SOURCE_END_UNKNOWN",
             f"The source {upstream} may have run after the shutdown that the service has received: there was a time"
             " since then in which the promotion did not look at it, or the service did not ask it for WAL",
-            "Promote it with wait_for_lsn and without drain: the LSN is the latest checkpoint location that"
-            " pg_controldata shows in the source. Or start the source, begin the promotion with drain when following"
-            " has no problem, and stop the source when the promotion says that it is running.",
+            "If pg_controldata shows in the source that it is shut down, promote it with wait_for_lsn and without"
+            " drain: the LSN is the latest checkpoint location there. Otherwise start the source, begin the promotion"
+            " with drain when following has no problem, and stop the source when the promotion says that it runs.",
         )
     return None
 
