@@ -1,6 +1,5 @@
 """Forks as of past times, over an API server in memory: where recovery is to stop, and what its job says."""
 
-import gzip
 import json
 import time
 from datetime import datetime, timedelta
@@ -11,7 +10,6 @@ import pytest
 from harness.waiting import eventually
 from ramet.archive import layout
 from ramet.archive.backup_info import BackupInfo
-from ramet.archive.wal import WalArchive
 from ramet.backends.interface.values import Source
 from ramet.backends.kubernetes import names, past, snapshots, waking
 from ramet.backends.kubernetes.backend import KubernetesBackend
@@ -215,32 +213,6 @@ def test_a_snapshot_that_fails_is_not_waited_for_as_long_as_one_that_is_slow(
     with pytest.raises(Unavailable) as failed:
         world.backend.restore.take_snapshot(SHARED, "snapshot02", paused=True)
     assert failed.value.details == "class not found"
-
-
-def test_damaged_wal_is_a_problem_until_a_round_of_checks_finds_none(world: World) -> None:
-    archive, key = world.backend.archive, layout.wal_key(SHARED.service_id, "000000010000000000000002")
-    for content, is_damaged in ((b"no gzip", True), (gzip.compress(b"whole"), False)):
-        world.bucket.write(key, content)
-        while archive.check(SHARED, 1):
-            pass
-        problem = archive.maintain(SHARED, paused=True, timeout_seconds=1).problem or ""
-        assert ("000000010000000000000002" in problem and "damaged" in problem) is is_damaged
-
-
-def test_wal_that_is_discarded_while_it_is_checked_is_no_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = WalArchive.sizes
-
-    def discarded_then(wal: WalArchive, after: str | None = None) -> dict[str, int]:
-        found = sizes(wal, after)
-        wal.bucket.delete([layout.wal_key(wal.server, name) for name in found])
-        return found
-
-    monkeypatch.setattr(WalArchive, "sizes", discarded_then)
-    archive, key = world.backend.archive, layout.wal_key(SHARED.service_id, "000000010000000000000002")
-    world.bucket.write(key, gzip.compress(b"whole"))
-    assert archive.check(SHARED, 1 << 40) > 0
-    problem = archive.maintain(SHARED, paused=True, timeout_seconds=1).problem or ""
-    assert " lacks " not in problem
 
 
 def test_all_of_a_stopped_service_is_archived_once_its_last_segment_is(world: World) -> None:

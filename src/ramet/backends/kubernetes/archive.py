@@ -1,18 +1,20 @@
 """The off-host archive: the operator's plugin writes it, this process observes, verifies and cleans it up."""
 
+import json
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.archive import ArchiveState
 from ramet.backends.interface.values import Holdings, Server, Source
-from ramet.backends.kubernetes import archiving, base_backups, past, retention, stopped
+from ramet.backends.kubernetes import archiving, base_backups, names, past, retention, stopped
 from ramet.backends.kubernetes.cluster import Place
 from ramet.backends.kubernetes.past import Base
+from ramet.backends.kubernetes.resources import Cluster
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.wal.segment import end_of_records, segment_named
 from ramet.errors import Failed, Unavailable, Unseen
@@ -37,8 +39,7 @@ class _Seen:
     `transactions` are those of the newest sample, with the timeline: while they are the same, none has ended, and what
     PostgreSQL itself writes, such as that it was idle, is no reason to archive. `switched` is where WAL was when its
     segment was closed last, `reached` the end of what was archived.
-    `whole` is the last segment of a stopped server, once the archive has it. `damaged` is what checks have found;
-    `is_damaged`: in this round.
+    `whole` is the last segment of a stopped server, once the archive has it.
     """
 
     samples: deque[tuple[datetime, int]] = field(default_factory=lambda: deque(maxlen=_MOST_SAMPLES))
@@ -50,10 +51,19 @@ class _Seen:
     looked_at: float = -_BASES_SECONDS
     waits_since: float | None = None
     failed: str | None = None
-    checked: str | None = None
-    damaged: str | None = None
-    is_damaged: bool = False
     whole: str = ""
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The last segment that was read back in this round of checks, and the damage that was found in it or the last one.
+
+    It is noted with the Cluster: any process may check next, and each of them may record the state of the archive.
+    """
+
+    segment: str | None = None
+    damage: str | None = None
+    is_of_this_round: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,8 @@ class KubernetesArchive:
         """
         seen = self._seen(server)
         self._look_for_bases(server, seen, serves=not paused)
-        problem = seen.damaged or seen.failed
+        checked = _noted_check(self.place.clusters.get(names.cluster_name(server.service_id)))
+        problem = checked.damage or seen.failed
         if paused:
             self._observe_stopped(server, seen)
         else:
@@ -100,6 +111,7 @@ class KubernetesArchive:
     def remove(self, server: Server) -> None:
         retention.remove(self.place, server.service_id, server.archive_name)
         self.forget(server.service_id)
+        self._note_check(server, _Checked())
 
     def forget(self, service_id: str) -> None:
         """Forget what was seen of a service, under whatever name it is in the archive."""
@@ -108,20 +120,27 @@ class KubernetesArchive:
 
     def check(self, server: Server, budget_bytes: int) -> int:
         """Read back the WAL that comes next. What is damaged is said by `maintain`."""
-        seen, read = self._seen(server), 0
+        checked, read = _noted_check(self.place.cluster_of(server.service_id)), 0
         archive = archiving.wal_of(self.place, server.archive_name)
-        for name, size in sorted(archive.sizes(seen.checked).items()):
+        for name, size in sorted(archive.sizes(checked.segment).items()):
             try:
                 archive.download(name)
             except Failed as error:
                 if error.code != ARCHIVE_INCOMPLETE:  # what was listed a moment ago was removed by a clean-up
-                    seen.damaged, seen.is_damaged = str(error), True
-            seen.checked, read = name, read + size
+                    checked = replace(checked, damage=str(error), is_of_this_round=True)
+            checked, read = replace(checked, segment=name), read + size
             if read >= budget_bytes:
-                return read
-        seen.checked, seen.damaged = None, seen.damaged if seen.is_damaged else None
-        seen.is_damaged = False
+                break
+        else:
+            checked = _Checked(damage=checked.damage if checked.is_of_this_round else None)
+        self._note_check(server, checked)
         return read
+
+    def _note_check(self, server: Server, checked: _Checked) -> None:
+        cluster = self.place.cluster_of(server.service_id)
+        if cluster is not None and _noted_check(cluster) != checked:
+            noted = {names.CHECKED_ANNOTATION: json.dumps(asdict(checked))}
+            self.place.api.patch(Cluster, cluster.metadata.name, {"metadata": {"annotations": noted}})
 
     def holdings(self, server: Server) -> Holdings:
         return base_backups.holdings(self.place, server.archive_name)
@@ -184,6 +203,11 @@ class KubernetesArchive:
             seen.whole = last
         if last is not None and seen.whole == last:
             seen.archived_until = now
+
+
+def _noted_check(cluster: Cluster | None) -> _Checked:
+    annotations = {} if cluster is None else cluster.metadata.annotations
+    return _Checked(**json.loads(annotations.get(names.CHECKED_ANNOTATION, "{}")))
 
 
 @contextmanager

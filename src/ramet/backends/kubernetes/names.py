@@ -13,6 +13,8 @@ BEGUN_ANNOTATION = "ramet/begun"
 CAPTURE_ANNOTATION = "ramet/capture"
 # The last segment with WAL of a stopped server, once that was read in its volume.
 LAST_SEGMENT_ANNOTATION = "ramet/last-segment"
+# How far the WAL of a service was read back in the archive, and what was found: as JSON.
+CHECKED_ANNOTATION = "ramet/checked"
 # The server runs with the settings of a fork's first start.
 FIRST_ANNOTATION = "ramet/first-start"
 # Settings that are not smaller than those of the server that a service's data comes from: as JSON.
