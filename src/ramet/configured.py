@@ -277,8 +277,9 @@ def installation_of(settings: Settings) -> str:
 def anchors_of(settings: Settings) -> "Anchors":
     """Return where the newest entries of the audit are noted outside of the store."""
     from ramet.audit.anchor import Anchors
+    from ramet.backends.local.host.files import locked
 
-    return Anchors(settings.data_dir / "audit.anchors")
+    return Anchors(settings.data_dir / "audit.anchors", lambda: locked(settings.data_dir / "audit.lock"))
 
 
 def authority_of(settings: Settings) -> "Authority":

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -17,6 +19,7 @@ from ramet.audit.anchor import Anchor, Anchors
 from ramet.audit.recorder import AuditRecorder
 from ramet.audit.verbs import remove_old_entries
 from ramet.audit.verification import verify
+from ramet.configured import anchors_of
 from ramet.control.duties.life_spans import LifeSpans
 from ramet.control.recording import Recording, RefusalLimit, client_address
 from ramet.endpoints import BASE_PATH
@@ -24,6 +27,7 @@ from ramet.errors import Failed, Unavailable
 from ramet.model.audit import REMOVAL, Entry, chain_key
 from ramet.operations.schedule import Duty, Schedule
 from ramet.redaction import shown_fields
+from ramet.settings import load_settings
 from ramet.store import audit
 from tests.api.world import World, bodies, open_world
 from tests.audited import entries_of
@@ -214,7 +218,7 @@ def test_a_changed_or_removed_or_forged_entry_shows(world: World) -> None:
 
 
 def test_entries_that_are_missing_at_the_end_show_by_the_file_beside_the_store(world: World, tmp_path: Path) -> None:
-    anchors = Anchors(tmp_path / "audit.anchors")
+    anchors = Anchors(tmp_path / "audit.anchors", nullcontext)
     for _ in range(3):
         world.create()
         anchors.note(world.store)
@@ -222,6 +226,27 @@ def test_entries_that_are_missing_at_the_end_show_by_the_file_beside_the_store(w
     assert verify(entries, KEY, anchors.read()).problems == []
     assert "Entry 3" in verify(entries[:2], KEY, anchors.read()).problems[0]
     assert "another one" in verify(entries, KEY, [Anchor(2, "0" * 64)]).problems[0]
+
+
+def test_processes_that_note_at_once_keep_each_others_anchors(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anchors, read = anchors_of(load_settings({"RAMET_DATA_DIR": str(tmp_path)})), Anchors.read
+    other = threading.Thread(target=anchors.note, args=(world.store,))
+
+    def read_beside_another(self: Anchors) -> list[Anchor]:
+        found = read(self)
+        if other.ident is None:
+            world.create()
+            other.start()
+            other.join(0.3)  # with the lock, it ends after this one
+        return found
+
+    monkeypatch.setattr(Anchors, "read", read_beside_another)
+    world.create()
+    anchors.note(world.store)
+    other.join()
+    assert [one.sequence for one in read(anchors)] == [1, 2]
 
 
 @pytest.mark.parametrize(("at_once", "batches"), [(500, 1), (2, 2)])

@@ -1,6 +1,8 @@
 """The newest entry of the audit, noted in a file outside of the store: so entries removed from its end are missed."""
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +25,10 @@ class Anchor(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Anchors:
-    """The file of anchors in the data directory; each line is one, the newest last."""
+    """The file of anchors in the data directory, one a line, the newest last. `locked` lets one note at a time."""
 
     path: Path
+    locked: Callable[[], AbstractContextManager[None]]
 
     def read(self) -> list[Anchor]:
         """Return the anchors; a line that a crash cut off is none."""
@@ -43,9 +46,10 @@ class Anchors:
         """Note the newest entry, unless it is noted already, or the store has lost entries that were noted."""
         with store.read(settled=True) as tx:
             sequence, link = audit.head(tx)
-        known = self.read()
-        if sequence and (not known or known[-1].sequence < sequence):
-            self._write([*known[-_MOST:], Anchor(sequence, link)])
+        with self.locked():
+            known = self.read()
+            if sequence and (not known or known[-1].sequence < sequence):
+                self._write([*known[-_MOST:], Anchor(sequence, link)])
 
     def reset(self) -> None:
         """Forget all anchors: the chain goes on from where the store has it, such as after a restore of a backup."""
