@@ -11,12 +11,16 @@ _MOST_PROBLEMS = 20
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found: the number of entries, the newest one's number and link, and each thing that does not fit."""
+    """What was found: the number of entries, the newest one's number and link, and each thing that does not fit.
+
+    `anchors` counts the entries that were compared with what was noted outside of the store.
+    """
 
     entries: int
     first: int
     last: int
     link: str
+    anchors: int
     problems: list[str] = field(default_factory=list)
 
 
@@ -24,6 +28,7 @@ def verify(entries: Iterable[Entry], key: bytes, anchors: Iterable[Anchor] = ())
     """Check entries, given oldest first, and that the chain still has those that were noted outside of the store."""
     problems: list[str] = []
     noted = {anchor.sequence: anchor for anchor in anchors}
+    noted_count = len(noted)
     before: Entry | None = None
     first: Entry | None = None
     removal: Entry | None = None
@@ -49,6 +54,7 @@ def verify(entries: Iterable[Entry], key: bytes, anchors: Iterable[Anchor] = ())
         0 if first is None else first.sequence,
         last,
         before.link if before else FIRST_LINK,
+        noted_count - len(noted),
         problems[:_MOST_PROBLEMS],
     )
 

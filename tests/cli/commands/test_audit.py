@@ -56,6 +56,18 @@ def test_commands_on_the_host_are_recorded_and_verified(admin: Terminal) -> None
     assert admin.ramet("audit", "verify", "--expect", f"5:{verified['link']}").code == 1
 
 
+def test_a_verification_that_compared_no_entry_says_that_newer_ones_may_be_missing(admin: Terminal) -> None:
+    admin.made("project", "create", "one")
+    alone = admin.ramet("audit", "verify", "-o", "json")
+    verified = json.loads(alone.out)
+    assert (alone.code, verified["anchors"]) == (0, 0)
+    assert "Whether newer ones were removed is not known" in alone.err
+    assert "--expect" in alone.err
+    compared = admin.ramet("audit", "verify", "-o", "json", "--expect", f"1:{verified['link']}")
+    assert (compared.code, json.loads(compared.out)["anchors"]) == (0, 1)
+    assert "No entry was changed or removed." in compared.err
+
+
 def test_what_was_altered_fails_the_verification_and_a_restore_can_be_accepted(admin: Terminal) -> None:
     for name in ("one", "two", "three"):
         admin.made("project", "create", name)
