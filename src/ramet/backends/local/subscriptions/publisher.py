@@ -69,6 +69,7 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8,
     coalesce(to_jsonb(s) ->> 'wal_status', 'reserved')
 FROM pg_replication_slots s WHERE slot_name = %s
 """
+_IS_AHEAD = "SELECT confirmed_flush_lsn > pg_current_wal_insert_lsn() FROM pg_replication_slots WHERE slot_name = %s"
 _INSERTED = """
 SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1
 FROM pg_show_all_settings() WHERE name = 'wal_writer_delay'
@@ -164,6 +165,10 @@ class Publisher:
         """Return the bytes that are not confirmed yet, and the slot's wal_status; None: there is no slot."""
         row = self.connection.execute(_LAG, (self.name,)).fetchone()
         return (None, None) if row is None else (row[0], row[1])
+
+    def has_lost_wal(self) -> bool:
+        """Tell whether the subscriber has confirmed WAL that is not in the source: until it is, no commit is sent."""
+        return self.connection.execute(_IS_AHEAD, (self.name,)).fetchone() == (True,)
 
     def not_published(self) -> list[str]:
         """Return the tables of the source that it does not publish."""

@@ -39,7 +39,7 @@ from ramet.model.upstream import own_slot
 
 _log = logging.getLogger(__name__)
 _SOURCE, _END, _MISSING, _ENDED = "source.json", "end", "missing.json", "ended.json"
-_SEQUENCES = "sequences.json"
+_SEQUENCES, _LOST_WAL = "sequences.json", "lost_wal"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -48,6 +48,11 @@ _NOT_COPIED = "Copying a table has failed, and is tried again: if it goes on fai
 _LARGER = "Follow it with a service of a larger size than shared, which has room for four times as many locks."
 _FORK = "A fork of the service is independent, and has what was received."
 _NO_SLOT = (None, "lost")
+_SET_BACK = (
+    "The source has lost WAL that this service had received: it was set back, or crashed without fsync. Commits that it"
+    " has made since then may be missing here"
+)
+_FOLLOW_AGAIN = f"Follow the source with a new service. {_FORK}"
 # A request waits for the first, whatever else is observed for the second, and a worker for the third.
 _EXAMINE_SECONDS, _OBSERVE_SECONDS, _FINISH_SECONDS = 20.0, 10.0, 30.0
 
@@ -110,6 +115,7 @@ class LocalSubscriptions:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _OBSERVE_SECONDS) as source:
                 publisher = Publisher(source, name)
                 lag, status = publisher.lag()
+                is_set_back = self._was_set_back(paths, publisher)
                 missing = publisher.not_published() + publisher.not_received(known) if copied == tables else []
         except psycopg.Error as error:
             return SubscriptionState(
@@ -118,6 +124,8 @@ class LocalSubscriptions:
         if status in _NO_SLOT:
             lost = f"The source has removed the WAL of the slot {name}: make the service again. {_FORK}"
             return SubscriptionState(tables, copied, None, lost)
+        if is_set_back:
+            return SubscriptionState(tables, copied, None, f"{_SET_BACK}. {_FOLLOW_AGAIN}")
         problem = unpublished_tables(missing) if missing else None
         if receives_nothing(paths):
             problem = NOT_RECEIVED
@@ -152,6 +160,7 @@ class LocalSubscriptions:
                 end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
                     return Progress(None, self._left(paths, publisher, end))
+                self._check_slot(paths, publisher)  # a source that was set back while it was awaited has confirmed all
                 missing = self._not_replicated(paths, publisher)
                 count = self._carry_over(paths, name, publisher)
                 publisher.remove()
@@ -196,6 +205,15 @@ class LocalSubscriptions:
         if is_subscribed and publisher.lag()[1] in _NO_SLOT:
             message = f"The source has removed the WAL of the slot {publisher.name}, so its last changes cannot arrive"
             raise Failed("SLOT_LOST", message, _FORK)
+        if is_subscribed and self._was_set_back(paths, publisher):
+            raise Failed("SOURCE_LOST_WAL", _SET_BACK, _FOLLOW_AGAIN)
+
+    def _was_set_back(self, paths: ServicePaths, publisher: Publisher) -> bool:
+        """Tell whether the source has lost WAL that was received. It is noted: later WAL hides it."""
+        noted = directory_of(paths) / _LOST_WAL
+        if not noted.exists() and publisher.has_lost_wal():
+            files.write(noted, durable=True)
+        return noted.exists()
 
     def _end_of(self, paths: ServicePaths, publisher: Publisher, promotion_id: str) -> str:
         """Return what a promotion waits for; that of an earlier one, which was given up, does not count."""
