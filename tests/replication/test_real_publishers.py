@@ -16,6 +16,7 @@ from ramet.model.passwords import Secret
 from ramet.model.upstream import own_slot
 from tests.backends.local.forks import paths_of
 from tests.backends.local.hosts import new_server
+from tests.followers.conftest import restart
 from tests.replication.subscribed import (
     SLOTS,
     Follower,
@@ -42,6 +43,17 @@ def test_a_promotion_awaits_commits_that_the_source_has_not_flushed_yet(source: 
         ((is_flushed, missing),) = outside.execute(end, (position, inserted, position)).fetchall()
     assert is_flushed
     assert int(str(missing)) <= _PAGE_HEADER_BYTES
+
+
+def test_a_promotion_awaits_the_end_of_prepared_transactions(follower: Follower) -> None:
+    restart(follower.source, max_prepared_transactions="5")
+    follower.source.run("BEGIN; INSERT INTO full_identity VALUES (4711); PREPARE TRANSACTION 'of the bank'")
+    found = follower.backend.subscriptions.finish(follower.server, "one", 0.5)
+    assert found.facts is None
+    assert "have to be committed or rolled back there: of the bank" in found.progress
+    follower.source.run("COMMIT PREPARED 'of the bank'")
+    follower.finish()
+    assert follower.has_all()
 
 
 def test_a_slot_that_is_gone_has_its_reason(follower: Follower) -> None:

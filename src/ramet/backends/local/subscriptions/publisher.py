@@ -70,6 +70,7 @@ SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::int8,
 FROM pg_replication_slots s WHERE slot_name = %s
 """
 _IS_AHEAD = "SELECT confirmed_flush_lsn > pg_current_wal_insert_lsn() FROM pg_replication_slots WHERE slot_name = %s"
+_PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() ORDER BY 1"
 _INSERTED = """
 SELECT pg_current_wal_insert_lsn()::text, setting::int * 3 / 1000.0 + 1
 FROM pg_show_all_settings() WHERE name = 'wal_writer_delay'
@@ -178,6 +179,10 @@ class Publisher:
         """Return the tables that are published, and of which the subscription, which has these, ignores all changes."""
         published = self.connection.execute(_PUBLISHED_NOW, (self.name,)).fetchall()
         return _bounded(f"{schema}.{name}" for schema, name in published if (schema, name) not in subscribed)
+
+    def prepared_transactions(self) -> list[str]:
+        """Return the prepared transactions of the database, which are sent when they are committed."""
+        return _bounded(name for (name,) in self.connection.execute(_PREPARED.encode()).fetchall())
 
     def position(self) -> str:
         """Return the end of all that the source has committed, which is flushed by then.

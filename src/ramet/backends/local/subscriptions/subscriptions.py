@@ -36,6 +36,7 @@ from ramet.backends.local.subscriptions.publisher import Publisher, open_session
 from ramet.errors import Failed, Invalid, Unavailable
 from ramet.model.passwords import Secret
 from ramet.model.upstream import own_slot
+from ramet.model.words import listed
 
 _log = logging.getLogger(__name__)
 _SOURCE, _END, _MISSING, _ENDED = "source.json", "end", "missing.json", "ended.json"
@@ -47,6 +48,7 @@ _HAS_FAILED = ". The subscription has failed: if this does not go on, the log of
 _NOT_COPIED = "Copying a table has failed, and is tried again: if it goes on failing, the log of the service says why."
 _LARGER = "Follow it with a service of a larger size than shared, which has room for four times as many locks."
 _FORK = "A fork of the service is independent, and has what was received."
+_PREPARED, _SHOWN_NAMES = "Prepared transactions in the source have to be committed or rolled back there", 8
 _NO_SLOT = (None, "lost")
 _SET_BACK = (
     "The source has lost WAL that this service had received: it was set back, or crashed without fsync. Commits that it"
@@ -157,6 +159,8 @@ class LocalSubscriptions:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
                 publisher = Publisher(source, name)
                 self._check_slot(paths, publisher)
+                if prepared := publisher.prepared_transactions():
+                    return Progress(None, f"{_PREPARED}: {listed(prepared, _SHOWN_NAMES)}")
                 end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
                     return Progress(None, self._left(paths, publisher, end))
