@@ -13,7 +13,6 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions.publisher import Publisher
 from ramet.backends.local.subscriptions.subscriptions import directory_of
-from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.upstream import own_slot
 from tests.backends.local.forks import paths_of, recover, run
@@ -54,9 +53,7 @@ def test_changes_arrive_and_at_the_end_sequences_too_and_nothing_stays_in_the_so
     assert follower.backend.subscriptions.finish(follower.server, "one", 0.5).facts == {}
 
 
-def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(follower: Follower) -> None:
     """Its changes stop the subscription until it exists here, and are ignored from then on."""
     subscriptions, server = follower.backend.subscriptions, follower.server
     partition = "CREATE TABLE events_of_2027 PARTITION OF events FOR VALUES FROM ('2027-01-01') TO ('2028-01-01')"
@@ -66,30 +63,52 @@ def test_a_partition_that_is_made_later_is_named_also_when_it_was_made_here(
         inside.execute(partition.encode())
     eventually(lambda: "events_of_2027" in str(subscriptions.observe(server).problem), "the partition is named")
 
-    interrupt(follower, monkeypatch)
     assert follower.finish()["not_replicated"] == ["public.events_of_2027"]
     follower.source.run("DROP TABLE events_of_2027")
 
 
-def interrupt(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
-    """End the subscription, and fail just after that."""
+def test_a_source_that_goes_away_after_the_end_keeps_slot_and_publication_with_a_warning(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it commits when it serves again is not awaited, and not reported as awaited."""
 
     def fail(_publisher: Publisher) -> None:
-        raise psycopg.OperationalError("interrupted")
+        raise psycopg.OperationalError("it is away")
 
     with monkeypatch.context() as patched:
         patched.setattr(Publisher, "remove", fail)
-        with pytest.raises(Unavailable, match="interrupted"):
-            follower.finish()
+        facts = follower.finish()
+    left = str(facts["left_in_source"])
+    assert "keep WAL there: it is away." in left
+    with follower.source.connect() as outside:
+        outside.execute(left.partition("There: ")[2].removesuffix(".").encode())
+    follower.source.run(CHANGES)
+    assert follower.finish("two") == facts
+    assert [file.name for file in directory_of(paths_of(follower.backend, follower.server)).iterdir()] == ["ended.json"]
 
 
-def test_sequences_that_were_used_since_the_end_are_not_set_back(
+def test_a_promotion_that_is_interrupted_after_the_end_reports_the_same_and_sets_no_sequence_back(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt(follower, monkeypatch)
+    follower.source.run("CREATE TABLE made_later (id int PRIMARY KEY)")
+
+    def crash(_publisher: Publisher) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Publisher, "remove", crash)
+        with pytest.raises(KeyboardInterrupt):
+            follower.finish()
+    with follower.source.connect() as outside:
+        (end,) = outside.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()[0]
     with follower.session() as inside:
         used = int(str(inside.execute("SELECT nextval('restarted')").fetchall()[0][0]))
-    assert follower.finish()["sequences"] == 4
+    follower.source.run(f"DROP TABLE made_later; {CHANGES}")
+    facts = follower.finish("two")
+    assert facts == {"end_lsn": facts["end_lsn"], "sequences": 4, "not_replicated": ["public.made_later"]}
+    with follower.source.connect() as outside:
+        awaited = "SELECT %s::text::pg_lsn <= %s::text::pg_lsn"
+        assert outside.execute(awaited, (facts["end_lsn"], end)).fetchone() == (True,)
     with follower.session() as inside:
         assert inside.execute("SELECT nextval('restarted')").fetchone() == (used + 1,)
 
@@ -211,10 +230,7 @@ def test_a_promotion_that_cannot_end_says_the_same_whatever_the_source_writes(fo
     assert follower.has_all()
 
 
-def test_what_was_not_replicated_is_named_also_without_the_subscription(follower: Follower) -> None:
-    """As after a recovery, and when an earlier release has dropped it."""
-    follower.source.run("CREATE TABLE made_later (id int PRIMARY KEY)")
+def test_without_the_subscription_nothing_is_reported_as_awaited(follower: Follower) -> None:
+    """As when an earlier release has dropped it."""
     follower.backend.subscriptions.detach(follower.server)
-    facts = follower.finish()
-    follower.source.run("DROP TABLE made_later")
-    assert facts["not_replicated"] == ["public.made_later"]
+    assert follower.finish() == {}

@@ -3,7 +3,7 @@
 step      leaves behind or does                                                            undo
 settle    waits for forks that copy from it                                                -
 finish    applies all that the source had committed, carries the sequences over, and ends
-          the subscription; nothing of it stays in the source                              -
+          the subscription; what stays in a source that is away by then is reported        -
 publish   the service follows nothing                                                      -
 
 Until the end of `finish` the service follows as before, also when it fails. It accepts connections all the time.

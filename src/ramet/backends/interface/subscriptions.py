@@ -100,8 +100,9 @@ class Subscriptions(Protocol):
         """Wait until all is applied that the source has committed at the first call; then end the subscription.
 
         Another `promotion_id` is another first call. The values of sequences are carried over before; tables and
-        sequences that were not replicated are named. Publication, slot and password are removed. The same call returns
-        the same again until `discard`.
+        sequences that were not replicated are named. Publication, slot and password are removed; `left_in_source` says
+        what stays in a source that cannot be reached by then. Once the subscription has ended, each call returns the
+        same again until `discard`, whatever the source commits.
         """
 
     def detach(self, server: Server) -> None:

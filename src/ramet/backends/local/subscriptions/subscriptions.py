@@ -39,8 +39,7 @@ from ramet.model.upstream import own_slot
 from ramet.model.words import listed
 
 _log = logging.getLogger(__name__)
-_SOURCE, _END, _MISSING, _ENDED = "source.json", "end", "missing.json", "ended.json"
-_SEQUENCES, _LOST_WAL = "sequences.json", "lost_wal"
+_SOURCE, _END, _ENDED, _LOST_WAL = "source.json", "end", "ended.json", "lost_wal"
 _ASK_SECONDS = 0.2
 # Without a number: a step that waits is given up when what it says stays the same.
 _FAILS = "The subscription fails again and again: the log of the service says why."
@@ -138,39 +137,55 @@ class LocalSubscriptions:
         return SubscriptionState(tables, copied, lag, problem)
 
     def finish(self, server: Server, promotion_id: str, timeout_seconds: float) -> Progress:
-        paths = self.instances.paths(server.service_id)
+        paths, name = self.instances.paths(server.service_id), own_slot(server.service_id)
         directory = directory_of(paths)
         ended = directory / _ENDED
+        if (directory / _SOURCE).exists():
+            with connections.connect(paths, DATABASE) as connection:
+                is_subscribed = subscriber.state(connection, name) is not None
+            waits_for = self._finish(paths, promotion_id, timeout_seconds) if is_subscribed else None
+            if waits_for is not None:
+                return Progress(None, waits_for)
+            left = self._remove(paths)
+            facts = _facts_of(ended) | ({} if left is None else {"left_in_source": left})
+            files.write(ended, msgspec.json.encode(facts), durable=True)
         if not ended.exists():
-            if not (directory / _SOURCE).exists():
-                return Progress({})
-            found = self._finish(paths, promotion_id, timeout_seconds)
-            if found.facts is None:
-                return found
-            files.write(ended, msgspec.json.encode(found.facts), durable=True)
+            return Progress({})
         for file in directory.iterdir():
             if file != ended:
                 file.unlink()
-        return Progress(msgspec.json.decode(files.read_bytes(ended), type=dict[str, Any]))
+        return Progress(_facts_of(ended))
 
-    def _finish(self, paths: ServicePaths, promotion_id: str, timeout_seconds: float) -> Progress:
-        kept, name = self._kept(paths), own_slot(paths.service_id)
+    def _finish(self, paths: ServicePaths, promotion_id: str, timeout_seconds: float) -> str | None:
+        """End the subscription when all is applied; return what that waits for, None when it has ended."""
+        kept = self._kept(paths)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed), _FINISH_SECONDS) as source:
-                publisher = Publisher(source, name)
+                publisher = Publisher(source, own_slot(paths.service_id))
                 self._check_slot(paths, publisher)
                 if prepared := publisher.prepared_transactions():
-                    return Progress(None, f"{_PREPARED}: {listed(prepared, _SHOWN_NAMES)}")
+                    return f"{_PREPARED}: {listed(prepared, _SHOWN_NAMES)}"
                 end = self._end_of(paths, publisher, promotion_id)
                 if not self._await(paths, publisher, end, timeout_seconds):
-                    return Progress(None, self._left(paths, publisher, end))
+                    return self._left(paths, publisher, end)
                 self._check_slot(paths, publisher)  # a source that was set back while it was awaited has confirmed all
-                missing = self._not_replicated(paths, publisher)
-                count = self._carry_over(paths, name, publisher)
-                publisher.remove()
+                self._end(paths, publisher, end)
         except psycopg.OperationalError as error:
             raise _unreachable(kept.source, error, f". {_FORK}") from error
-        return Progress({"end_lsn": end, "sequences": count, "not_replicated": missing})
+        return None
+
+    def _end(self, paths: ServicePaths, publisher: Publisher, end: str) -> None:
+        """Set the sequences, keep what is reported, and drop the subscription.
+
+        Clients may use the sequences as soon as it is dropped, and the source may commit more: it is not asked again.
+        """
+        with connections.connect(paths, DATABASE) as connection:
+            known = subscriber.tables_of(connection, publisher.name)
+            missing = publisher.not_published() + publisher.not_received(known) + publisher.hidden_sequences()
+            count = subscriber.set_sequences(connection, publisher.sequences())
+            facts = {"end_lsn": end, "sequences": count, "not_replicated": missing}
+            files.write(directory_of(paths) / _ENDED, msgspec.json.encode(facts), durable=True)
+            subscriber.drop(connection, publisher.name)
 
     def detach(self, server: Server) -> None:
         paths, name = self.instances.paths(server.service_id), own_slot(server.service_id)
@@ -186,30 +201,34 @@ class LocalSubscriptions:
         if not (directory / _SOURCE).exists():
             shutil.rmtree(directory, ignore_errors=not directory.exists())
             return None
-        kept, name = self._kept(paths), own_slot(service_id)
         with contextlib.suppress(psycopg.Error, Unavailable), connections.connect(paths, DATABASE) as connection:
-            subscriber.drop(connection, name)
+            subscriber.drop(connection, own_slot(service_id))
+        left = self._remove(paths)
+        if left is None:
+            shutil.rmtree(directory)
+        return left
+
+    def _remove(self, paths: ServicePaths) -> str | None:
+        """Remove slot and publication from the source; return a warning when they stay."""
+        kept, name = self._kept(paths), own_slot(paths.service_id)
         try:
             with open_session(kept.source, self.vault.unseal(kept.sealed)) as source:
                 Publisher(source, name).remove()
-        except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes
+        except Exception as error:  # noqa: BLE001 - whatever the source sends, its slot stays and the service goes on
             left = (
                 f"The slot and the publication {name} stay in {kept.source}, and keep WAL there: {words_of(error)}."
                 f" There: {removal(name)}."
             )
-            _log.warning("service %s: %s", service_id, left)
+            _log.warning("service %s: %s", paths.service_id, left)
             return left
-        shutil.rmtree(directory)
         return None
 
     def _check_slot(self, paths: ServicePaths, publisher: Publisher) -> None:
         """Raise Failed when the subscription can receive nothing more: no promotion may wait for the rest."""
-        with connections.connect(paths, DATABASE) as connection:
-            is_subscribed = subscriber.state(connection, publisher.name) is not None
-        if is_subscribed and publisher.lag()[1] in _NO_SLOT:
+        if publisher.lag()[1] in _NO_SLOT:
             message = f"The source has removed the WAL of the slot {publisher.name}, so its last changes cannot arrive"
             raise Failed("SLOT_LOST", message, _FORK)
-        if is_subscribed and self._was_set_back(paths, publisher):
+        if self._was_set_back(paths, publisher):
             raise Failed("SOURCE_LOST_WAL", _SET_BACK, _FOLLOW_AGAIN)
 
     def _was_set_back(self, paths: ServicePaths, publisher: Publisher) -> bool:
@@ -228,35 +247,8 @@ class LocalSubscriptions:
             files.write(file, f"{promotion_id} {end}", durable=True)
         return end
 
-    def _not_replicated(self, paths: ServicePaths, publisher: Publisher) -> list[str]:
-        """Return what was not replicated, as long as the subscription exists, and afterwards the same."""
-        file = directory_of(paths) / _MISSING
-        with connections.connect(paths, DATABASE) as connection:
-            if subscriber.state(connection, publisher.name) is None:
-                if file.exists():
-                    return msgspec.json.decode(files.read_bytes(file), type=list[str])
-                return publisher.not_published() + publisher.hidden_sequences()
-            known = subscriber.tables_of(connection, publisher.name)
-        missing = publisher.not_published() + publisher.not_received(known) + publisher.hidden_sequences()
-        files.write(file, msgspec.json.encode(missing), durable=True)
-        return missing
-
-    def _carry_over(self, paths: ServicePaths, name: str, publisher: Publisher) -> int:
-        """Set the sequences, and drop the subscription; return their number.
-
-        Clients may have used the sequences since an earlier call has dropped it: those are not set again.
-        """
-        file = directory_of(paths) / _SEQUENCES
-        with connections.connect(paths, DATABASE) as connection:
-            if file.exists() and subscriber.state(connection, name) is None:
-                return msgspec.json.decode(files.read_bytes(file), type=int)
-            count = subscriber.set_sequences(connection, publisher.sequences())
-            files.write(file, msgspec.json.encode(count), durable=True)
-            subscriber.drop(connection, name)
-        return count
-
     def _await(self, paths: ServicePaths, publisher: Publisher, end: str, timeout_seconds: float) -> bool:
-        """Wait until all tables are copied and all before `end` is applied, or the subscription was dropped before."""
+        """Wait until all tables are copied and all before `end` is applied."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             with connections.connect(paths, DATABASE) as connection:
@@ -276,8 +268,6 @@ class LocalSubscriptions:
         return f"{publisher.bytes_until(end)} bytes behind the source{_HAS_FAILED if has_failed else ''}"
 
     def _is_over(self, connection: Connection, publisher: Publisher, end: str) -> bool:
-        if subscriber.state(connection, publisher.name) is None:
-            return True
         tables, copied = subscriber.copied(connection, publisher.name)
         return tables == copied and publisher.has_confirmed(end)
 
@@ -307,6 +297,10 @@ class LocalSubscriptions:
 def directory_of(paths: ServicePaths) -> Path:
     """Return where the source of a service is kept, outside of its data directory."""
     return paths.root / "subscription"
+
+
+def _facts_of(ended: Path) -> dict[str, Any]:
+    return msgspec.json.decode(files.read_bytes(ended), type=dict[str, Any]) if ended.exists() else {}
 
 
 def _unreachable(source: SourceAddress, error: psycopg.Error, remedy: str = "") -> Unavailable:
