@@ -359,7 +359,7 @@ def test_a_proxy_as_the_page_has_it_is_let_in(address: str, key: str) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accepts = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
     for host in hosts:
-        answer = httpx.post(address, json=call, headers={**accepts, "Host": host}, trust_env=False)
+        answer = httpx.post(address, json=call, headers={**accepts, "Host": host}, timeout=60, trust_env=False)
         assert (answer.status_code, "list_services" in answer.text) == (200, True)
 
 
