@@ -54,7 +54,7 @@ class Expire(Steps):
             is_held = work.operation_id in services.holders(tx, work.subject)
         if not is_held or self.tools.service(work.subject).activity is not None:
             return Done(changes=lambda tx: release_holds(tx, work))
-        left = [each for each in work.state.retired if each not in {snapshot.id for snapshot in kept}]
+        left = _without_rows(work.state.retired, kept)
         if left:
             self.tools.backend.restore.delete_snapshot(work.subject, left[0])
             return Next("sweep", replace(work.state, retired=tuple(left[1:])))
@@ -91,9 +91,15 @@ def remove_files(tools: Tools, service_id: str, snapshot_ids: Collection[str]) -
     """Remove the files of snapshots that have no row any more, and the WAL that no snapshot needs."""
     with tools.store.read() as tx:
         kept = snapshots.list_snapshots(tx, service_id)
-    for snapshot_id in set(snapshot_ids) - {snapshot.id for snapshot in kept}:
+    for snapshot_id in _without_rows(snapshot_ids, kept):
         tools.backend.restore.delete_snapshot(service_id, snapshot_id)
     _discard_wal(tools, service_id, kept)
+
+
+def _without_rows(snapshot_ids: Collection[str], kept: list[Snapshot]) -> list[str]:
+    """Return the snapshots that are not kept, whose files nobody needs."""
+    present = {snapshot.id for snapshot in kept}
+    return [each for each in snapshot_ids if each not in present]
 
 
 def unprepare_older(tools: Tools, known: list[Snapshot]) -> None:
