@@ -43,10 +43,10 @@ def test_a_duty_that_cannot_be_looked_up_is_looked_up_again(
 ) -> None:
     done, take, faults = threading.Event(), duties.take, iter([RuntimeError("no descriptor left")])
 
-    def fail_once(*arguments: Any) -> bool:
+    def fail_once(*arguments: Any, **how: Any) -> bool:
         for fault in faults:
             raise fault
-        return take(*arguments)
+        return take(*arguments, **how)
 
     monkeypatch.setattr(duties, "take", fail_once)
     schedule = Schedule(store, [Duty("work", 0.02, done.set)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ramet.store import metrics, monitoring, operations, running, services
+from ramet.store import metrics, monitoring, operations, running, services, webhooks
 from ramet.store.database import Store
 from ramet.store.due import Known
 from ramet.store.history import list_operations
@@ -53,6 +53,7 @@ _BY_INDEX: dict[str, tuple[Read, str]] = {
         partial(operations.durations_of_forks, state={}, project_id="demo", limit=9),
         "ix_service_listing",
     ),
+    "is_any_due": (partial(webhooks.is_any_due, now=NOW), "ix_delivery_due"),
     "restarts": (partial(monitoring.restarts, since=NOW), "ix_operation_over"),
     "own_space_in_project": (partial(metrics.own_space_in_project, project_id="demo"), "ix_service_present"),
     "usage_in_project": (partial(metrics.usage_in_project, project_id="demo", since=NOW), "ix_service_present"),

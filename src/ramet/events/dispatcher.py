@@ -123,6 +123,8 @@ class Dispatcher:
         with self._lock:
             busy = dict(self._busy)
         with self.plane.store.read() as tx:
+            if not webhooks.is_any_due(tx, now):
+                return []
             due = webhooks.list_due(tx, now, most, _THREADS_OF_PROJECT, busy)
         if not due:
             return []

@@ -31,6 +31,7 @@ class Schedule:
     def __init__(self, store: Store, planned: Sequence[Duty]) -> None:
         self._store = store
         self._duties = planned
+        self._performed: set[str] = set()
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(duty,), name=f"duty-{duty.name}", daemon=True) for duty in planned
@@ -59,8 +60,7 @@ class Schedule:
         pause = 0.0
         while not self._stopping.wait(pause):
             try:
-                self._perform_if_due(duty)
-                pause = self._pause(duty)
+                pause = self._perform_if_due(duty)
             except Unavailable as error:
                 _log.warning("duty %s could not be looked up: %s", duty.name, error.__cause__ or error)
                 pause = duty.seconds
@@ -68,15 +68,23 @@ class Schedule:
                 _log.exception("duty %s could not be looked up; that is tried again in %g s", duty.name, duty.seconds)
                 pause = duty.seconds
 
-    def _perform_if_due(self, duty: Duty) -> None:
-        if not duties.take(self._store, duty.name, duty.seconds):
-            return
+    def _perform_if_due(self, duty: Duty) -> float:
+        """Perform a duty if it is due, and return how long it is until it is due again.
+
+        One that this process performed the last time is expected to be due: others found that it was not.
+        """
+        if not duties.take(self._store, duty.name, duty.seconds, is_expected=duty.name in self._performed):
+            self._performed.discard(duty.name)
+            return self._seconds_until_due(duty)
+        self._performed.add(duty.name)
+        due_again_at = time.monotonic() + duty.seconds
         try:
             with acting.acting(Act(Actor("ramet", f"duty {duty.name}"), "duty")):
                 duty.perform()
         except Exception:  # noqa: BLE001 - the duty must be repeated after a failure
             _log.exception("duty %s failed; it is repeated in %g s", duty.name, duty.seconds)
+        return max(0.0, due_again_at - time.monotonic())
 
-    def _pause(self, duty: Duty) -> float:
+    def _seconds_until_due(self, duty: Duty) -> float:
         with self._store.read() as tx:
             return min(duty.seconds, max(0.0, duties.seconds_until_due(tx, duty.name, duty.seconds)))

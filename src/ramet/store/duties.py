@@ -21,11 +21,15 @@ def seconds_until_due(tx: sa.Connection, name: str, seconds: float) -> float:
     return 0.0 if next_at is None else _left(next_at, seconds, epoch_seconds(tx))
 
 
-def take(store: Store, name: str, seconds: float) -> bool:
-    """Claim a duty that is due and set its next time; False when it is not due, or another process was first."""
-    with store.read() as tx:
-        if seconds_until_due(tx, name, seconds) > 0:
-            return False
+def take(store: Store, name: str, seconds: float, *, is_expected: bool = False) -> bool:
+    """Claim a duty that is due and set its next time; False when it is not due, or another process was first.
+
+    One that is not expected to be due is looked up before, so that it takes no turn of a writer for nothing.
+    """
+    if not is_expected:
+        with store.read() as tx:
+            if seconds_until_due(tx, name, seconds) > 0:
+                return False
     with store.write(durable=store.is_postgresql, patient=True) as tx:
         next_at = tx.scalar(_next_at_locked, {"own": name})
         now = epoch_seconds(tx)  # after the lock: another process's later time is no step of the clock
