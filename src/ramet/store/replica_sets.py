@@ -31,6 +31,7 @@ _visible = _with_activity.where(
 _visible_of_project = _visible.where(replica_set.c.project_id == sa.bindparam("owner_id"))
 _visible_of_service = _visible.where(replica_set.c.service_id == sa.bindparam("owner_id"))
 _LIVE = is_live(replica_set)
+_live = _with_activity.where(_LIVE).order_by(replica_set.c.created_at)
 _PORTS = sa.select(replica_set.c.port, replica_set.c.pooler_port, replica_set.c.nodes).where(_LIVE)
 
 
@@ -62,9 +63,12 @@ def list_of_service(tx: sa.Connection, service_id: str, now: datetime) -> list[R
 
 def live_sets(tx: sa.Connection, service_id: str | None = None, *, project_id: str | None = None) -> list[ReplicaSet]:
     """Return the sets that are neither deleted nor failed, of one service, of a project, or of all."""
-    wanted = _LIVE if service_id is None else _LIVE & (replica_set.c.service_id == service_id)
-    wanted = wanted if project_id is None else wanted & (replica_set.c.project_id == project_id)
-    return [_set(row) for row in tx.execute(_with_activity.where(wanted).order_by(replica_set.c.created_at))]
+    query = _live
+    if service_id is not None:
+        query = query.where(replica_set.c.service_id == service_id)
+    if project_id is not None:
+        query = query.where(replica_set.c.project_id == project_id)
+    return [_set(row) for row in tx.execute(query)]
 
 
 def used_ports(tx: sa.Connection) -> set[int]:

@@ -44,6 +44,21 @@ _UPDATE = service.update().where(_SAME)
 _FINISH = _UPDATE.where(service.c.operation_id == sa.bindparam("same_operation"))
 _LOCK = locking(sa.select(service.c.id).where(_SAME))
 _LIVE = is_live(service)
+
+
+def live(*wanted: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Return the query of the services that are neither deleted nor failed and meet conditions, oldest first.
+
+    What is asked every second builds it once: SQLAlchemy takes longer to recognize a new statement than to execute it.
+    """
+    return WITHOUT_REPORT.where(_LIVE, *wanted).order_by(service.c.created_at)
+
+
+_ALL_LIVE = live()
+_CLAIMED = live(service.c.unclaimed.is_(False))
+_WITH_LIFE_SPAN = live(service.c.life_span.is_not(None))
+_THAT_MOVE = live(service.c.settings["wanted_host"].as_string().is_not(None))
+_THAT_MAY_SLEEP = live(service.c.server_port.is_not(None))
 _PORTS = sa.select(service.c.port, service.c.pooler_port, service.c.server_port).where(_LIVE)
 _ADD_HOLD = hold.insert()
 _DROP_HOLDS = hold.delete().where(hold.c.operation_id == sa.bindparam("same_operation"))
@@ -98,13 +113,17 @@ def live_services(tx: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Se
 
     They come without their reports.
     """
-    query = WITHOUT_REPORT.where(_LIVE, *wanted).order_by(service.c.created_at)
+    return matching(tx, live(*wanted) if wanted else _ALL_LIVE)
+
+
+def matching(tx: sa.Connection, query: sa.Select[Any]) -> list[Service]:
+    """Return the services that a query of `live` finds."""
     return [service_of_row(row) for row in tx.execute(query)]
 
 
 def claimed_services(tx: sa.Connection) -> list[Service]:
     """Return the services that are neither deleted nor failed, without warm forks that nobody has claimed."""
-    return live_services(tx, service.c.unclaimed.is_(False))
+    return matching(tx, _CLAIMED)
 
 
 def deleted_in_archive(tx: sa.Connection, project_id: str | None = None) -> list[Service]:
@@ -186,17 +205,17 @@ def life_span_column(span: LifeSpan | None) -> dict[str, Any] | None:
 
 def with_life_span(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that have a life span and are neither deleted nor failed."""
-    return live_services(tx, service.c.life_span.is_not(None))
+    return matching(tx, _WITH_LIFE_SPAN)
 
 
 def that_move(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects that are to get another host, neither deleted nor failed."""
-    return live_services(tx, service.c.settings["wanted_host"].as_string().is_not(None))
+    return matching(tx, _THAT_MOVE)
 
 
 def that_may_sleep(tx: sa.Connection) -> list[Service]:
     """Return the services of all projects whose endpoints outlive their servers, neither deleted nor failed."""
-    return live_services(tx, service.c.server_port.is_not(None))
+    return matching(tx, _THAT_MAY_SLEEP)
 
 
 def trials_of_upgrades(tx: sa.Connection, service_id: str) -> list[Service]:

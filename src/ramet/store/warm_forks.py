@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from ramet.model.service import Service
 from ramet.store import replica_sets, services
 from ramet.store.tables import is_live, operation, project, service
 
+_unclaimed = services.live(service.c.unclaimed.is_(True))
 _LONGEST_TO_MAKE = timedelta(days=1)
 _count_unclaimed = sa.select(sa.func.count()).where(
     is_live(service), service.c.unclaimed.is_(True), service.c.parent_service_id == sa.bindparam("parent_id")
@@ -20,8 +22,9 @@ _count_unclaimed = sa.select(sa.func.count()).where(
 
 def unclaimed_forks(tx: sa.Connection, parent_id: str | None = None) -> list[Service]:
     """Return the unclaimed forks of a service, or of all, oldest first, that are neither deleted nor failed."""
-    of_parent = () if parent_id is None else (service.c.parent_service_id == parent_id,)
-    return services.live_services(tx, service.c.unclaimed.is_(True), *of_parent)
+    if parent_id is None:
+        return services.matching(tx, _unclaimed)
+    return services.matching(tx, _unclaimed.where(service.c.parent_service_id == parent_id))
 
 
 def has_unclaimed_forks(tx: sa.Connection, parent_id: str, count: int) -> bool:
@@ -31,7 +34,12 @@ def has_unclaimed_forks(tx: sa.Connection, parent_id: str, count: int) -> bool:
 
 def services_with(tx: sa.Connection, setting: str) -> list[Service]:
     """Return the services that have a setting, neither deleted nor failed."""
-    return services.live_services(tx, service.c.settings[setting].as_string().is_not(None))
+    return services.matching(tx, _with(setting))
+
+
+@cache
+def _with(setting: str) -> sa.Select[Any]:
+    return services.live(service.c.settings[setting].as_string().is_not(None))
 
 
 def services_among(tx: sa.Connection, ids: Collection[str]) -> list[Service]:
