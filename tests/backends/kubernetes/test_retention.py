@@ -94,3 +94,28 @@ def test_wal_of_a_base_backup_is_not_removed_by_age(world: World) -> None:
     name = SHARED.service_id
     retention.discard(place, name, name, datetime.now(UTC) + timedelta(minutes=1))
     assert left(world) == ["02"]
+
+
+@pytest.mark.parametrize("forks", Forks)
+def test_what_failed_base_backups_have_left_is_removed_by_age_while_none_is_under_way(
+    world: World, forks: Forks
+) -> None:
+    place, name = with_forks(world, forks), SHARED.service_id
+    info = world.back_up()
+    failed, killed, damaged, recent = "20250101T000000", "20250102T000000", "20250103T000000", "20990101T000000"
+    for backup_id in (failed, killed, damaged, recent):
+        world.bucket.write(layout.part_key(name, backup_id, 0), b"x")
+    world.bucket.write(layout.info_key(name, failed), replace(info, status="FAILED").dump())
+    world.bucket.write(layout.info_key(name, damaged), b"")
+    other = layout.part_key("otherother", failed, 0)
+    world.bucket.write(other, b"x")
+
+    def left_after(phase: str) -> list[str]:
+        backup = {"metadata": {"name": f"{NAME}-base-1", "labels": names.labels_of(name)}, "status": {"phase": phase}}
+        world.found.put("backups", backup)
+        retention.discard(place, name, name, datetime.now(UTC))
+        return sorted({one.key.split("/")[2] for one in world.bucket.objects(layout.base_prefix(name))})
+
+    assert left_after("running") == [failed, killed, damaged, info.backup_id, recent]
+    assert left_after("failed") == [damaged, info.backup_id, recent]
+    assert world.bucket.size_bytes(other) == 1

@@ -1,5 +1,6 @@
 """What of the archive nobody needs any more: WAL before the oldest snapshot and base backup, and whole services."""
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from datetime import datetime
@@ -8,10 +9,10 @@ from ramet.archive import layout
 from ramet.backends.interface.values import SnapshotFacts
 from ramet.backends.kubernetes import archiving, base_backups, names, snapshots
 from ramet.backends.kubernetes.cluster import Place
-from ramet.backends.kubernetes.resources import VolumeSnapshot
+from ramet.backends.kubernetes.resources import Backup, VolumeSnapshot
 from ramet.backends.kubernetes.site import Forks
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segment_named
-from ramet.errors import Unavailable
+from ramet.errors import Failed, Unavailable
 from ramet.model.snapshot import Snapshot, lsn_number
 
 _log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ def discard_wal(place: Place, service_id: str, oldest: Snapshot | SnapshotFacts)
 
 
 def discard(place: Place, service_id: str, archived_as: str, before: datetime) -> None:
-    """Remove the base backups that no time from `before` on needs, and the WAL that only they needed.
+    """Remove the base backups that no time from `before` on needs, failed ones too, and the WAL that only they needed.
 
     Where the storage takes no snapshots, WAL from before is of no use without a base backup, or a snapshot from when it
     did.
@@ -33,6 +34,7 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     known = base_backups.complete(place, archived_as)
     if not known and place.site.forks is Forks.COPY and not list(_needed_by_snapshots(place, service_id)):
         _discard_older(place, archived_as, before)
+    _discard_failed(place, service_id, archived_as, before)
     done = [one for one in known if one.end_time <= before]
     expired = done[:-1]
     for info in expired:
@@ -42,6 +44,20 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     firsts = [segment_named(one.begin_segment) for one in known if one not in expired]
     numbers = [one.number for one in firsts if one is not None]
     _discard_before(place, archived_as, min([*numbers, *_needed_by_snapshots(place, service_id)]))
+
+
+def _discard_failed(place: Place, service_id: str, archived_as: str, before: datetime) -> None:
+    """Remove what old base backups that did not become complete have left; none while one is under way.
+
+    One whose description cannot be read stays: the plugin has written it, perhaps in a way of its next release.
+    """
+    if any(not one.is_over for one in place.api.find(Backup, names.labels_of(service_id))):
+        return
+    backups = base_backups.backups_of(place, archived_as)
+    for backup_id in backups.ids():
+        with contextlib.suppress(Failed):
+            if backup_id < layout.backup_id_of(before) and backups.find(backup_id) is None:
+                backups.delete(backup_id)
 
 
 def _discard_older(place: Place, archived_as: str, before: datetime) -> None:
