@@ -13,6 +13,7 @@ from harness.waiting import eventually
 from ramet.backends.kubernetes import api, watch
 from ramet.backends.kubernetes.backend import KubernetesBackend
 from ramet.backends.kubernetes.cluster import Place
+from ramet.backends.local.sql import read_only_roles
 from ramet.errors import Unseen
 from tests.backends.kubernetes.api_server import in_cluster
 from tests.backends.kubernetes.fake_cluster import FakeCluster, running_pod
@@ -51,10 +52,11 @@ def test_objects_of_others_are_not_seen(cluster: tuple[FakeCluster, Place]) -> N
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["in the watch", "in the next list"])
 def test_a_process_forgets_a_service_whose_cluster_another_one_has_deleted(
-    cluster: tuple[FakeCluster, Place], is_seen: bool
+    cluster: tuple[FakeCluster, Place], monkeypatch: pytest.MonkeyPatch, is_seen: bool
 ) -> None:
     found, place = cluster
-    found.answer = lambda pod, command, stdin: (report(), "", 0)
+    found.answer = lambda pod, command, stdin: (report(marked=True), "", 0)
+    monkeypatch.setattr(read_only_roles, "_settle", lambda *_: {})
     backend, kept = KubernetesBackend(place), replace(SHARED, service_id="keptkept12")
     for server in (SHARED, kept):
         backend.servers.initialize(server)
@@ -64,7 +66,7 @@ def test_a_process_forgets_a_service_whose_cluster_another_one_has_deleted(
     sockets = {server.service_id: place.paths(server).sockets for server in (SHARED, kept)}
     remembered = (
         *(place.tunnels._listeners, place.reports._known),
-        *(backend.servers._maintained, backend.servers.renewal._applied),
+        *(backend.servers._maintained, backend.servers.read_only_roles._observed, backend.servers.renewal._applied),
     )
     assert [set(one) for one in remembered] == [{SHARED.service_id, kept.service_id}] * len(remembered)
     if is_seen:

@@ -21,6 +21,7 @@ from ramet.backends.local.sql import connections
 from ramet.backends.local.upgrades import cluster
 from ramet.errors import Unavailable, Unseen
 from tests.backends.local import forks
+from tests.backends.local.hosts import new_server
 from tests.backends.local.segments import DISK_FAULTS, make_unreadable, refuse_removal
 
 _Act = Callable[[LocalBackend, Server], None]
@@ -166,3 +167,11 @@ def test_a_server_that_recovers_is_stopped_when_it_has_recovered(
         os.kill(recovering[0], signal.SIGCONT)
     stop(backend, parent)
     assert postgres.is_ready(paths) is (stop is _restart)
+
+
+def test_the_read_only_roles_of_a_removed_service_are_forgotten(backend: LocalBackend) -> None:
+    server, roles = new_server(backend.instances), backend.instances.read_only_roles
+    roles.enforce(forks.paths_of(backend, server))
+    assert list(roles._observed) == [server.service_id]
+    backend.servers.destroy(server.service_id)
+    assert not roles._observed

@@ -49,6 +49,16 @@ def test_forks_grow_from_the_snapshot_before_the_lost_one(world: World, service:
     assert world.backend.values(fork.id) == ["kept", "later"]
 
 
+def test_a_service_that_is_gone_is_forgotten(world: World, service: Service) -> None:
+    duty, other = LostSnapshots(world.plane), world.create()
+    duty.remove()
+    assert duty._compared == {service.id, other.id}
+    delete_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    duty.remove()
+    assert duty._compared == {other.id}
+
+
 def test_forks_begin_with_the_snapshot_before_one_that_was_removed_since_the_last_look(
     world: World, service: Service
 ) -> None:

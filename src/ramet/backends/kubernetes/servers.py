@@ -200,6 +200,7 @@ class KubernetesServers:
         """Forget a service that is gone."""
         self._maintained.pop(service_id, None)
         self._following.pop(service_id, None)
+        self.read_only_roles.forget(service_id)
         self.renewal.forget(service_id)
 
     def refresh(self, server: Server) -> bool:

@@ -194,6 +194,7 @@ class LocalServers:
         self.endpoints.close(service_id)
         for work in ("log", "archive", "certificate"):  # not what the dict has: maintenance adds to it at this moment
             self._due_at.pop((service_id, work), None)
+        self.instances.read_only_roles.forget(service_id)
         remove_all(
             partial(self.poolers.stop_all, service_id),
             partial(self.instances.end, service_id, _KILL_SECONDS),

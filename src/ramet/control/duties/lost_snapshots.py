@@ -22,6 +22,7 @@ class LostSnapshots:
         """Delete the rows of snapshots that are not there, so that forks use those that are."""
         with self.plane.store.read() as tx:
             known = [service.id for service in services.live_services(tx) if service.ready_at is not None]
+        self._compared.intersection_update(known)
         for service_id in known:
             if service_id not in self._compared:
                 with self._faults.contained(service_id):

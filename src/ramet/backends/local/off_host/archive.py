@@ -231,6 +231,9 @@ class LocalArchive:
             bucket.delete([found.key for found in bucket.objects(f"{name}/")])
             if paths.root.is_dir():
                 _forget(paths)
+        self._watches.pop(name, None)
+        self._checked.pop(name, None)
+        self._kept_from.pop(name, None)
 
     def _bucket(self) -> Bucket:
         if self.bucket is None:

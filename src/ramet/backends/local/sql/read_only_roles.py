@@ -137,6 +137,10 @@ class ReadOnlyRoles:
             last = replace(last, swept_ns=_UNKNOWN_NS)  # the next full check does not wait until WAL is written
         self._observed[paths.service_id] = replace(last, wal_ns=wal_ns)
 
+    def forget(self, service_id: str) -> None:
+        """Forget a service that is gone."""
+        self._observed.pop(service_id, None)
+
 
 def _wal_written_ns(paths: ServicePaths) -> int:
     """Return when WAL was written last: marking a role writes WAL."""
