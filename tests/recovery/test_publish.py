@@ -202,10 +202,11 @@ def test_a_store_that_does_not_answer_costs_nothing_but_time(
     assert len(keys_in(bucket)) == 1
 
 
-def test_deleted_services_are_named_while_their_archive_may_be_there(world: World, duty: PublishCatalogue) -> None:
+def test_deleted_services_are_named_while_their_archive_is_there(world: World, duty: PublishCatalogue) -> None:
     archived, other = world.create("archived"), world.create("other")
     with world.store.write() as tx:
-        rows.update_service(tx, archived.id, archive_base_at=archived.created_at)
+        times = {"archive_base_at": archived.created_at, "archive_from": archived.created_at}
+        rows.update_service(tx, archived.id, **times)
     for service in (archived, other):
         services.delete_service(world.plane, world.project.id, service.id)
     world.worker.run_until_idle()
@@ -214,6 +215,11 @@ def test_deleted_services_are_named_while_their_archive_may_be_there(world: Worl
     assert catalogue.deleted == (archived.id,)
     assert catalogue.deleted_names == {archived.id: "archived"}
     assert catalogue.services == ()
+    with world.store.write() as tx:
+        rows.update_service(tx, archived.id, archive_from=None)  # as when the archive is removed
+    duty.publish()
+    (catalogue,) = read_catalogues(duty.bucket)
+    assert (catalogue.deleted, catalogue.deleted_names) == ((), {})
 
 
 def test_the_recovery_key_is_made_once_and_opens_what_it_sealed(tmp_path: Path) -> None:

@@ -131,7 +131,10 @@ class Sealed(Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
-    """What one installation had at a time. `deleted` are ids of services whose archive is still there."""
+    """What one installation had at a time.
+
+    `deleted` are ids of deleted services whose archive is still there, and of those that were recovered.
+    """
 
     installation: str
     host: str

@@ -152,8 +152,12 @@ def downloads_of_forks(tx: sa.Connection, most: int) -> list[tuple[int, float]]:
 
 
 def deleted_with_archive(tx: sa.Connection) -> dict[str, str]:
-    """Return id and name of each deleted service that had a base backup in the archive, before a recovery or since."""
-    query = sa.select(service.c.id, service.c.name).where(was_archived).order_by(service.c.id)
+    """Return id and name of each deleted service whose base backups the archive still has.
+
+    Recovered ones stay: the catalogue of the installation from which they were recovered has them as not deleted.
+    """
+    there = was_archived & (service.c.archive_from.is_not(None) | service.c.recovered)
+    query = sa.select(service.c.id, service.c.name).where(there).order_by(service.c.id)
     return {row.id: row.name for row in tx.execute(query)}
 
 
