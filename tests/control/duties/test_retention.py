@@ -9,13 +9,19 @@ import pytest
 import sqlalchemy as sa
 
 from ramet.control.duties import retention
-from ramet.control.plane import Plane
+from ramet.control.operations import list_operations
+from ramet.control.plane import Plane, utc_now
+from ramet.control.requests import ForkRequest
+from ramet.control.services import delete_service, get_service, get_service_including_deleted
+from ramet.errors import NotFound
+from ramet.model.fork import ForkStrategy
 from ramet.model.metrics import Sample, Usage
 from ramet.store import batches, idempotency, metrics, operations
 from ramet.store.database import Store
 from ramet.store.tables import last_usage, metric_sample, operation, service
 from tests.store.values import NOW, a_project, a_service
 from tests.stores import open_store, postgresql_server, url
+from tests.worlds import World
 
 __all__ = ["postgresql_server", "url"]
 _COUNT = 1200
@@ -60,6 +66,52 @@ def test_a_removal_that_takes_long_goes_on_the_next_time(store: Store, monkeypat
     assert _left(store) == (700, 700)
     _remove(store)
     assert _left(store) == (200, 200)
+
+
+def _services(store: Store) -> int:
+    with store.read() as tx:
+        return int(tx.scalar(sa.select(sa.func.count()).select_from(service)) or 0)
+
+
+def test_services_that_ended_are_removed_in_parts_after_their_operations_and_requests(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        for number in range(120):
+            gone = a_service(tx, project, port=20001 + number).id
+            idempotency.insert(tx, project.id, gone, "", gone, NOW)
+            operations.submit(tx, "delete", "destroy", gone, {})
+        tx.execute(operation.update().values(status="SUCCEEDED", finished_at=NOW))
+        tx.execute(service.update().where(service.c.project_id == project.id).values(deleted_at=NOW))
+    left = [_services(store)]
+    store.recorders.append(lambda tx, _: left.append(tx.scalar(sa.select(sa.func.count()).select_from(service)) or 0))
+    monkeypatch.setattr(batches, "_SECONDS", float("inf"))
+    _remove(store)
+    assert (left[0], left[-1]) == (121, 1)
+    assert max(before - after for before, after in itertools.pairwise(left)) == 50
+
+
+def test_forks_stay_as_long_as_they_are_counted(store: Store) -> None:
+    plane = cast("Plane", SimpleNamespace(store=store))
+    with store.write() as tx:
+        tx.execute(service.update().values(deleted_at=NOW))
+    for days, count in ((6, 1), (8, 0)):
+        retention.remove_history(plane, NOW + timedelta(days=days), timedelta(days=1))
+        assert _services(store) == count
+
+
+def test_a_service_that_is_gone_as_long_as_the_history_was_never_there(world: World) -> None:
+    parent, later = world.create(), utc_now() + timedelta(days=31)
+    fork = world.fork(parent, ForkRequest(ForkStrategy.LAST_SNAPSHOT))
+    delete_service(world.plane, world.project.id, fork.id)
+    world.worker.run_until_idle()
+    assert list_operations(world.plane, world.project.id, fork.id).items != []
+    retention.remove_history(world.plane, later, timedelta(days=30))
+    for read in (get_service, get_service_including_deleted, list_operations):
+        with pytest.raises(NotFound, match="no service with that id exists"):
+            read(world.plane, world.project.id, fork.id)
+    assert get_service(world.plane, world.project.id, parent.id) == parent
 
 
 def _sampled(url: str) -> tuple[Store, list[str], str]:
