@@ -18,7 +18,7 @@ from ramet.backends.kubernetes.manifests import Manifest
 from ramet.backends.kubernetes.resources import ConfigMap, Pod
 from ramet.backends.local.wal.segment import Segment, begins_record, segment_named
 from ramet.backends.local.wal.waldump import Stretch, ends_arguments, secret_zone, stretch_of
-from ramet.errors import Failed
+from ramet.errors import Failed, Unavailable
 
 _READ_SECONDS = 600.0
 # Beside a complete segment is a file with its own name, marked if a record begins in it: another process may continue
@@ -36,6 +36,8 @@ _READ = r"""
 export LC_ALL=C PATH="/usr/lib/postgresql/$1/bin:$PATH"; zone=$2; shift 2
 { errors=$(TZ="$zone" pg_waldump "$@" 2>&1 >&3); echo "status: $?"; echo "$errors"; } 3>&1 | tr -d '\200-\377'
 """
+# The shell reports other ones for a program that it cannot start (126, 127), or that a signal kills (from 129 on).
+_ENDED_BY_ITSELF = ("0", "1")
 
 
 @dataclass
@@ -140,12 +142,22 @@ class WalReader:
         return len(self._there)
 
     def ends(self, start: int, end: int) -> Stretch:
-        """Return the ends of transactions between two LSNs, whose segments were fetched."""
+        """Return the ends of transactions between two LSNs, whose segments were fetched.
+
+        Raises Unavailable when pg_waldump could not be started, or was killed.
+        """
         zone, words = secret_zone(), ends_arguments(WAL_DIRECTORY, self.base_timeline, start, end)
         command = ["sh", "-c", _READ, "read", str(self.child.pg_major), zone, *words]
         printed = self.place.api.run(self._pod, command, timeout_seconds=_READ_SECONDS)
         ends, _, rest = printed.rpartition("status: ")
         status, _, errors = rest.partition("\n")
+        if status not in _ENDED_BY_ITSELF:
+            shown = status if status.isdigit() else "unknown"
+            raise Unavailable(
+                "WAL_NOT_READ",
+                f"pg_waldump in the pod {self._pod} ended with exit status {shown} before it had read the WAL",
+                errors.strip(),
+            )
         return stretch_of(ends, zone, None if status == "0" else errors, start, end)
 
     def close(self) -> None:
