@@ -52,7 +52,7 @@ class Unavailable(Error):
 
 
 class Unseen(Unavailable):
-    """This process could not inspect something, for a reason in this process: that says nothing about the thing."""
+    """This process could not inspect or copy something, for a reason in this process: that says nothing about it."""
 
 
 class Failed(Error):

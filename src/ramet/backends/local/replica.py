@@ -18,7 +18,7 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.server.read_only_storage import room_of
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, Unseen
 from ramet.model.high_availability import Standbys
 
 _SIGNAL = "standby.signal"
@@ -48,6 +48,8 @@ class LocalReplicas:
                 return False
             try:
                 self._copy(primary, paths)
+            except Unseen:
+                raise
             except Unavailable:
                 return False
         return True

@@ -1,23 +1,26 @@
 """Snapshots: what they hold, that they are made once, and that nothing half made has their name."""
 
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Primary, Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host import files
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import snapshots
+from ramet.backends.local.restore import base_backup, capture, snapshots
 from ramet.backends.local.restore.base_backup import copy_running
 from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes import helper_process
 from ramet.backends.local.wal.locate import WAL_DIRECTORY
 from ramet.backends.local.wal.segment import SEGMENT_BYTES, segments_in
-from ramet.errors import Failed
+from ramet.errors import Failed, Unseen
 from ramet.ids import new_id
 from tests.backends.local.forks import append, create, destroy_all, fork, now, paths_of, rows_of, run, snapshot, writing
+from tests.backends.local.hosts import new_server
 from tests.backends.local.rewinds import prepared, rewind
 from tests.backends.local.segments import bytes_on_disk
 
@@ -159,6 +162,25 @@ def test_a_server_that_is_down_is_asked_again_later(backend: LocalBackend, paren
     assert backend.restore.take_snapshot(parent, new_id(), False) is None
     run(backend, parent)
     snapshot(backend, parent)
+
+
+def test_a_helper_process_that_dies_during_a_copy_says_nothing_about_the_server_that_is_copied(
+    backend: LocalBackend, parent: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        helper_process.call(os._exit, 1)
+
+    for module in (base_backup, capture):
+        monkeypatch.setattr(module, "copy_running", die)
+    replica = new_server(backend.instances, primary=Primary(parent.service_id, parent.port))
+    for make in (
+        lambda: backend.restore.take_snapshot(parent, new_id(), False),
+        lambda: backend.restore.capture(new_server(backend.instances), Source(parent)),
+        lambda: backend.replicas.create(replica),
+    ):
+        with pytest.raises(Unseen) as failed:
+            make()
+        assert failed.value.code == "HELPER_DIED"
 
 
 def test_a_dropped_snapshot_is_gone_and_may_be_dropped_again(each_backend: LocalBackend) -> None:

@@ -18,7 +18,7 @@ from ramet.backends.local.volumes import copy, helper_process
 from ramet.backends.local.volumes.copy import CopyDriver
 from ramet.backends.local.volumes.driver import NOTHING
 from ramet.backends.local.volumes.packed import PackingDriver, unpack_tree
-from ramet.errors import Exhausted, Unavailable
+from ramet.errors import Exhausted, Unseen
 
 
 def test_the_result_comes_from_another_process() -> None:
@@ -49,7 +49,7 @@ def test_output_of_a_function_is_not_taken_for_its_result() -> None:
 
 
 def test_a_helper_process_that_dies_is_reported_and_replaced() -> None:
-    with pytest.raises(Unavailable, match="has terminated"):
+    with pytest.raises(Unseen, match="has terminated"):
         helper_process.call(os._exit, 1)
     assert helper_process.call(abs, -7) == 7
 

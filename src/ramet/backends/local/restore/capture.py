@@ -28,7 +28,7 @@ from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.wal.locate import copy_history
-from ramet.errors import Failed, Unavailable
+from ramet.errors import Failed, Unavailable, Unseen
 from ramet.machine.processes import boot_id
 from ramet.model.timestamps import rfc3339
 
@@ -60,6 +60,8 @@ class Capturing:
             self.driver.remove_tree(paths.unfinished)
             try:
                 made = self._build(child, source, paths.unfinished)
+            except Unseen:
+                raise
             except Unavailable:
                 return None
             self._inherit(paths, source)

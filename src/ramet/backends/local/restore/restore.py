@@ -35,7 +35,7 @@ from ramet.backends.local.sql.tenant_code import Allowance
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.wal import archive, digests
-from ramet.errors import Unavailable
+from ramet.errors import Unavailable, Unseen
 from ramet.model.gaps import Gap
 from ramet.model.snapshot import Snapshot
 
@@ -127,6 +127,8 @@ class LocalRestore:
 
         try:
             return snapshots.make(self.pool.driver, paths, snapshot_id, copy).facts
+        except Unseen:
+            raise
         except Unavailable:
             return None
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, BinaryIO, ParamSpec, TypeVar
 
-from ramet.errors import Unavailable
+from ramet.errors import Unseen
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -27,7 +27,7 @@ _idle: "queue.LifoQueue[_Helper]" = queue.LifoQueue()
 def call(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
     """Call a function of a module in a helper process; at most one call for each CPU runs, and another one.
 
-    What may take hours is for `call_to_copy`. Raises what the function raises, and Unavailable when the process dies:
+    What may take hours is for `call_to_copy`. Raises what the function raises, and Unseen when the process dies:
     the function may then have run in part.
     """
     with _turns:
@@ -64,9 +64,7 @@ class _Helper:
             _send(self._process.stdin, task)
             answer: tuple[bool, Any] = pickle.loads(_receive(self._process.stdout))  # noqa: S301 - from our own process
         except (EOFError, OSError) as error:
-            raise Unavailable(
-                "HELPER_DIED", "The helper process that copies files has terminated", repr(error)
-            ) from error
+            raise Unseen("HELPER_DIED", "The helper process that copies files has terminated", repr(error)) from error
         return answer
 
     def end(self) -> None:
