@@ -5,20 +5,25 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from harness.ports import free_port
 from harness.waiting import eventually
+from ramet.backends.interface.sources import SourceAddress
+from ramet.backends.interface.subscriptions import SOURCE_UNREACHABLE
 from ramet.backends.interface.values import Server
 from ramet.backends.interface.values import Source as ForkSource
+from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.server.read_only_storage import NOT_RECEIVED
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.connections import value
 from ramet.backends.local.subscriptions.publisher import Publisher
 from ramet.backends.local.subscriptions.subscriptions import directory_of
+from ramet.errors import Unavailable
 from ramet.model.passwords import Secret, new_password, scram_verifier
 from ramet.model.upstream import own_slot
 from tests.backends.local.forks import paths_of, recover, run
 from tests.backends.local.hosts import connect, new_server
 from tests.replication.subscribed import CHANGES, SLOTS, Follower, backend, follower, rows_of, source
-from tests.sources import MAJORS, PASSWORD
+from tests.sources import MAJORS, OWNER, PASSWORD
 
 __all__ = ["backend", "follower", "source"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -234,3 +239,19 @@ def test_without_the_subscription_nothing_is_reported_as_awaited(follower: Follo
     """As when an earlier release has dropped it."""
     follower.backend.subscriptions.detach(follower.server)
     assert follower.finish() == {}
+
+
+def test_a_source_that_is_away_when_it_is_subscribed_to_is_unreachable(backend: LocalBackend) -> None:
+    server, subscriptions = new_server(backend.instances, pg_major=max(MAJORS)), backend.subscriptions
+    away, sealed = SourceAddress("localhost", free_port(), "shop", OWNER, "disable"), backend.sources.seal(PASSWORD)
+    backend.servers.initialize(server)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        subscriptions.publish(server, away, sealed)
+    run(backend, server)
+    backend.servers.secure(server, is_new=True, neutralize=False)
+    with pytest.raises(Unavailable, match=f"The source {away} cannot be reached") as failed:
+        subscriptions.subscribe(server)
+    assert failed.value.code == SOURCE_UNREACHABLE
+    assert subscriptions.observe(server).tables == 0
+    assert subscriptions.discard(server.service_id) is not None
+    backend.servers.destroy(server.service_id)

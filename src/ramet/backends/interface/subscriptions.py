@@ -10,6 +10,8 @@ from ramet.model.passwords import Secret
 from ramet.model.words import listed
 
 _SHOWN_NAMES = 8
+# The code of Unavailable while a source cannot be reached, which says nothing of the service.
+SOURCE_UNREACHABLE = "SOURCE_UNREACHABLE"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,10 @@ class Subscriptions(Protocol):
         """
 
     def subscribe(self, server: Server) -> None:
-        """Let a serving server that has the schema copy what is published, and receive its changes from then on."""
+        """Let a serving server that has the schema copy what is published, and receive its changes from then on.
+
+        Raises Unavailable with the code SOURCE_UNREACHABLE while the source cannot be reached.
+        """
 
     def observe(self, server: Server) -> SubscriptionState:
         """Return how far the subscription of a serving server is."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from ramet.backends.interface.values import Server
@@ -54,3 +55,27 @@ def test_a_copy_without_the_platforms_database_has_the_superuser_of_its_source(
     with pytest.raises(Unavailable, match="does not accept") as caught, connections.connect(paths, "template1"):
         pass
     assert 'database "postgres" does not exist' in str(caught.value.details)
+
+
+def test_what_a_statement_says_of_another_server_is_not_said_of_this_one(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
+    elsewhere = f"host={paths.sockets} port=1 dbname=none"
+    statement = f"CREATE SUBSCRIPTION other CONNECTION '{elsewhere}' PUBLICATION other WITH (create_slot = false)"
+    with pytest.raises(psycopg.OperationalError, match="could not connect to the publisher"):  # noqa: SIM117
+        with connections.connect(paths) as connection:
+            connection.execute(statement.encode())
+    with pytest.raises(psycopg.OperationalError, match=r"PGSQL\.1"), connections.connect(paths):
+        psycopg.connect(elsewhere)
+
+
+def test_a_session_that_its_server_ends_is_unavailable(instances: Instances, server: Server) -> None:
+    paths = instances.paths(server.service_id)
+
+    def is_ended(pid: int) -> object:
+        with connections.connect(paths) as other:
+            return connections.value(other, "SELECT pg_terminate_backend(%s, 10000)", pid)
+
+    with pytest.raises(Unavailable, match="does not accept"), connections.connect(paths) as connection:
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    with pytest.raises(Unavailable, match="does not accept"), connections.connect(paths) as connection:
+        connection.execute("SELECT %s", (is_ended(connection.info.backend_pid),))

@@ -55,13 +55,20 @@ def connect(
     """Open a connection in autocommit mode, and close it at the end.
 
     `settings` override the usual ones (statement_timeout, lock_timeout). Raises Unavailable when the server does not
-    accept connections or closes this one, and Unseen when this process cannot connect.
+    accept connections or closes this one, and Unseen when this process cannot connect. What a statement says of another
+    server (CREATE SUBSCRIPTION, dblink), and another session in the block, stays psycopg's error.
     """
+    is_lost = True
     try:
         with _open(paths, database, timeout_seconds, settings) as connection:
-            yield connection
+            try:
+                yield connection
+            except psycopg.OperationalError:
+                is_lost = connection.broken
+                raise
     except psycopg.OperationalError as error:
-        if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300")):
+        is_other = error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P", "53300"))
+        if is_other or not is_lost:
             raise
         if _NO_SOCKET in str(error):
             raise unseen(f"the server of service {paths.service_id}", error) from error

@@ -13,6 +13,7 @@ import psycopg
 
 from ramet.backends.interface.sources import SourceAddress
 from ramet.backends.interface.subscriptions import (
+    SOURCE_UNREACHABLE,
     PublisherFacts,
     SubscriptionState,
     missing_subscription,
@@ -49,6 +50,7 @@ _LARGER = "Follow it with a service of a larger size than shared, which has room
 _FORK = "A fork of the service is independent, and has what was received."
 _PREPARED, _SHOWN_NAMES = "Prepared transactions in the source have to be committed or rolled back there", 8
 _NO_SLOT = (None, "lost")
+_NO_CONNECTION = "08"  # the class of SQLSTATE in which CREATE SUBSCRIPTION says that the source cannot be reached
 _SET_BACK = (
     "The source has lost WAL that this service had received: it was set back, or crashed without fsync. Commits that it"
     " has made since then may be missing here"
@@ -102,6 +104,8 @@ class LocalSubscriptions:
             if lacks_locks(error) and server.size.shared:
                 message = f"The server cannot lock all tables of {kept.source} at once"
                 raise Failed("NOT_SUBSCRIBED", message, _LARGER) from error
+            if (error.sqlstate or "").startswith(_NO_CONNECTION):
+                raise _unreachable(kept.source, error) from error
             raise Failed("NOT_SUBSCRIBED", f"The server cannot subscribe to {kept.source}", words_of(error)) from error
 
     def observe(self, server: Server) -> SubscriptionState:
@@ -304,4 +308,4 @@ def _facts_of(ended: Path) -> dict[str, Any]:
 
 
 def _unreachable(source: SourceAddress, error: psycopg.Error, remedy: str = "") -> Unavailable:
-    return Unavailable("SOURCE_UNREACHABLE", f"The source {source} cannot be reached", words_of(error) + remedy)
+    return Unavailable(SOURCE_UNREACHABLE, f"The source {source} cannot be reached", words_of(error) + remedy)
