@@ -173,6 +173,8 @@ def unknown_outcome(error: psycopg.Error) -> Unavailable | None:
     """Return what to say of a statement that writes, whose session ended before its answer; None for other errors."""
     if not isinstance(error, psycopg.OperationalError) or not (error.sqlstate or _LOST).startswith(_SESSION_ENDED):
         return None
+    if error.diag.severity_nonlocalized == "ERROR":  # of another server, as dblink says; that of the session is FATAL
+        return None
     said = _shortened(error.diag.message_primary or str(error).strip())
     wrong = f"The session ended before PostgreSQL said what became of the statement: {said}"
     return Unavailable("SESSION_LOST", wrong, MAY_HAVE_RUN)

@@ -264,6 +264,14 @@ def test_what_is_larger_than_the_limits_is_cut_or_refused(admin: Browser, shop: 
     assert admin.sql(shop, f"SELECT {wide}", rows="1000").text.count("<tr>") == 51
 
 
+def test_what_a_statement_says_of_another_server_leaves_nothing_open(admin: Browser, shop: JsonObject) -> None:
+    raised = "RAISE EXCEPTION 'could not establish connection' USING ERRCODE = '08001'"  # as dblink does
+    refused = admin.sql(shop, f"DO $$ BEGIN {raised}; END $$", write="yes", key="dblink")
+    assert refused.status_code == 422
+    assert "could not establish connection" in refused.text
+    assert "The session ended" not in refused.text
+
+
 def test_a_statement_that_writes_and_whose_session_was_lost_is_not_called_refused(
     admin: Browser, shop: JsonObject
 ) -> None:
