@@ -1,6 +1,8 @@
 """An object store over HTTP: what is written is read, listed and replaced only on the terms that the caller names."""
 
 import contextlib
+import errno
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,6 +66,31 @@ def test_a_writer_that_fails_leaves_no_object(bucket: Bucket) -> None:
         writer.write(b"x" * 20_000_000)
         raise ZeroDivisionError
     assert bucket.size_bytes("half") is None
+
+
+def test_an_error_of_what_is_sent_is_not_that_of_the_archive(bucket: Bucket, tmp_path: Path) -> None:
+    local = tmp_path / "1259"
+
+    def read() -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(local))
+
+    with pytest.raises(OSError, match="Input/output error") as caught, bucket.writer("half") as writer:
+        writer.write(read())
+    assert caught.value.filename == str(local)
+    assert bucket.size_bytes("half") is None
+
+
+def test_an_error_of_what_is_written_is_that_of_the_archive(tmp_path: Path) -> None:
+    root = tmp_path / "nas"
+    root.mkdir()
+    directory = open_bucket(root.as_uri())
+
+    def lose() -> bytes:
+        root.rename(tmp_path / "elsewhere")
+        return b"x"
+
+    with pytest.raises(Unavailable, match="does not exist"), directory.writer("part") as writer:
+        writer.write(lose())
 
 
 def test_listing_pages_through_all_objects_below_a_prefix(bucket: Bucket) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -161,7 +162,8 @@ class Bucket:
         """Open an object for writing in parts. It appears when the block ends, and not at all when the block raises."""
         with self._named(key):
             writer = obstore.open_writer(self._store, key, buffer_size=_PART_BYTES, max_concurrency=_CONCURRENT_PARTS)
-            yield cast(IO[bytes], writer)
+        yield cast(IO[bytes], _NamedWriter(cast(IO[bytes], writer), lambda: self._named(key)))
+        with self._named(key):
             try:
                 writer.close()
             except FileNotFoundError:
@@ -229,6 +231,18 @@ class Bucket:
         # Without what differs each time, the same problem has the same message each time, and is logged once.
         reason = _UNSTABLE.sub("", answer.partition("\n")[0])[:300]
         return Unavailable("ARCHIVE_UNAVAILABLE", f"The archive {self.url} does not answer: {reason}", key)
+
+
+class _NamedWriter:
+    """A file to write to whose errors name the archive: those of who reads what is written are about something else."""
+
+    def __init__(self, writer: IO[bytes], named: Callable[[], AbstractContextManager[None]]) -> None:
+        self._writer = writer
+        self._named = named
+
+    def write(self, content: bytes) -> int:
+        with self._named():
+            return self._writer.write(content)
 
 
 class Directory(Bucket):
