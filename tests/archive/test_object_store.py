@@ -148,6 +148,42 @@ def test_objects_in_a_directory_are_private(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()} == {0o600}
 
 
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()], ids=["EIO", "kill"])
+@pytest.mark.parametrize("act", [Bucket.write.__name__, Bucket.create.__name__])
+def test_no_object_in_a_directory_is_seen_before_its_content_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, error: BaseException
+) -> None:
+    directory = open_bucket(tmp_path.as_uri())
+
+    def refuse(_descriptor: int) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises((Unavailable, KeyboardInterrupt)):
+            getattr(directory, act)("wals/a", b"x")
+    assert directory.size_bytes("wals/a") is None
+    assert list((tmp_path / "wals").iterdir()) == []
+    getattr(directory, act)("wals/a", b"x")
+    assert directory.read("wals/a") == b"x"
+
+
+def test_an_object_in_a_directory_that_exists_is_flushed_with_the_directories_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_bucket(tmp_path.as_uri())
+    assert directory.create("wals/a", b"x")
+    flushed, fsync = set[str](), os.fsync
+
+    def note(descriptor: int) -> None:
+        flushed.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    assert not directory.create("wals/a", b"x")
+    assert flushed >= {str(tmp_path), str(tmp_path / "wals"), str(tmp_path / "wals" / "a")}
+
+
 def test_what_a_killed_writer_left_in_a_directory_goes_with_the_next_one(tmp_path: Path) -> None:
     directory = open_bucket(tmp_path.as_uri())
     (tmp_path / "part#1").write_bytes(b"half")

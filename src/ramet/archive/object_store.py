@@ -9,6 +9,7 @@ import fcntl
 import itertools
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -262,15 +263,40 @@ class Directory(Bucket):
 
     def write(self, key: str, content: bytes) -> None:
         """Write an object, also over an earlier one."""
-        super().write(key, content)
+        with self._flushed(key, content) as unnamed:
+            unnamed.replace(self._root / key)
         self._keep(key)
 
     def create(self, key: str, content: bytes) -> bool:
         """Write an object that must not exist yet; False when one exists already, which stays as it is."""
-        is_new = super().create(key, content)
-        if is_new:
-            self._keep(key)
+        is_new = True
+        with self._flushed(key, content) as unnamed:
+            try:
+                os.link(unnamed, self._root / key)
+            except FileExistsError:
+                is_new = False
+        self._keep(key)  # also one that exists: who has created it may have been killed before it was kept
         return is_new
+
+    @contextlib.contextmanager
+    def _flushed(self, key: str, content: bytes) -> Iterator[Path]:
+        """Yield a file with the content of an object, on disk, which listings leave out.
+
+        No object has its name before: after a flush that failed, it can be read, and the next flush succeeds.
+        """
+        path = self._root / key
+        unnamed = path.with_name(f"{path.name}#{secrets.randbelow(10**12)}")
+        with self._named(key):
+            for above in list(path.relative_to(self._root).parents)[-2::-1]:
+                (self._root / above).mkdir(exist_ok=True)
+            try:
+                with unnamed.open("xb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                yield unnamed
+            finally:
+                unnamed.unlink(missing_ok=True)
 
     def replace(self, key: str, content: bytes, version: Any) -> bool:
         """Write an object if it still has the version that `read_version` returned; False when it has another one."""
