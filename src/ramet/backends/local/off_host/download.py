@@ -69,6 +69,7 @@ class Download:
             contextlib.suppress(TimeoutError, FileNotFoundError, _Ended),
             files.locked(self.place.lock, timeout_seconds=0),
         ):
+            self._check_end()
             self._state = self.place.read() or State(self._backup_id, self.bucket.url)
             self._began = time.monotonic() - self._state.seconds
             while not self._attempt():

@@ -3,6 +3,8 @@
 It is `fetched/CHILD/PARENT` in the pool: outside of the child's directory, because it does not count for its quota.
 """
 
+import os
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,14 +112,19 @@ def children_with_downloads(layout: Layout) -> list[str]:
 
 
 def discard(driver: Driver, layout: Layout, child_id: str) -> None:
-    """Remove a download, and end it first. May run twice. Raises Unavailable while it does not end."""
+    """Remove a download, and end it first. May run twice. Raises Unavailable while it does not end.
+
+    The file that it has locked gets another name, which it notices: a storage that it has filled has no space for a new
+    file.
+    """
     root = directory_of(layout) / child_id
-    if not root.is_dir():
-        driver.remove_tree(root)  # what a removal that was killed has left
-        return
-    files.write(root / _END)
+    end = root / _END
     try:
-        with files.locked(root / _LOCK, timeout_seconds=_END_WITHIN_SECONDS):
+        with ExitStack() as stack:
+            with suppress(FileNotFoundError):  # nothing has been downloaded, or all is removed
+                if not end.exists():
+                    (root / _LOCK).rename(end)
+                stack.enter_context(files.locked(end, timeout_seconds=_END_WITHIN_SECONDS, flags=os.O_RDWR))
             driver.remove_tree(root)
     except TimeoutError as error:
         raise Unavailable("DOWNLOAD_ENDING", f"The download for service {child_id} has not ended yet") from error
