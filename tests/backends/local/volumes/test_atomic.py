@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ramet.backends.local.volumes import atomic, syscalls
-from ramet.backends.local.volumes.atomic import built_at, remove_files, removed_from
+from ramet.backends.local.volumes.atomic import built_at, remove_all, remove_files, removed_from
 from tests.backends.local.segments import DISK_FAULTS, refuse_removal
 
 
@@ -99,3 +99,15 @@ def test_a_rename_never_replaces(tmp_path: Path, kernel_checks: bool, monkeypatc
 def _unknown_to_the_file_system(_source: Path, _target: Path) -> int:
     ctypes.set_errno(errno.EINVAL)
     return -1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_what_comes_after_a_removal_that_the_storage_refuses_is_removed_all_the_same(number: int) -> None:
+    removed = list[str]()
+
+    def refuse() -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=os.strerror(number)):
+        remove_all(refuse, lambda: removed.append("data"), lambda: removed.append("snapshots"))
+    assert removed == ["data", "snapshots"]

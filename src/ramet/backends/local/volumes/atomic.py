@@ -61,13 +61,16 @@ def remove_partials(target: Path, remove: Remove) -> None:
 
 
 def remove_all(*removals: Callable[[], object]) -> None:
-    """Call each of these, although the disk refuses what an earlier one removes; raise its first error at the end."""
+    """Call each of these, although the disk refuses what an earlier one removes; raise its first error at the end.
+
+    What one cannot do on a storage that is full, it may be able to do once the others have freed some of it.
+    """
     refused: list[OSError] = []
     for remove in removals:
         try:
             remove()
         except OSError as error:
-            if not is_of_disk(error):
+            if not is_of_disk(error) and error.errno not in NO_ROOM:
                 raise
             refused.append(error)
     if refused:
