@@ -1,5 +1,6 @@
 """Forks of what an S3 server holds of a service: whole, to a past time, after a kill, and out of a damaged archive."""
 
+import errno
 import functools
 import threading
 from collections.abc import Iterator
@@ -236,6 +237,40 @@ def test_a_download_without_room_says_so(
     monkeypatch.setattr(type(backend.pool), "free_bytes", lambda _pool: 1024)
     with pytest.raises(Failed, match="The storage has 0 MiB left"):
         fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
+
+
+def test_a_download_is_stopped_before_it_takes_the_space_that_others_need(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = based(backend, archive, parent)
+    unpack = download.Download._unpack
+
+    def filled(self: download.Download, *arguments: object) -> None:
+        monkeypatch.setattr(type(backend.pool), "free_bytes", lambda _pool: 1024)
+        unpack(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(download.Download, "_unpack", filled)
+    monkeypatch.setattr(download, "_RECORD_EVERY_SECONDS", -1.0)
+    with pytest.raises(Failed, match="so the download was stopped"):
+        fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
+
+
+def test_a_download_that_cannot_be_recorded_on_a_full_storage_says_so(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = based(backend, archive, parent)
+    child, source = new_server(backend.instances), Source(parent, base_backup_id=base.id)
+
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fetched.Place, "write", full)
+        for _ in range(2):
+            with pytest.raises(Failed, match="No space left on device"):
+                archive.fetch(child, source, 60)
+    backend.servers.destroy(child.service_id)
+    fetch(archive, child, source)
 
 
 def test_an_archive_that_is_away_shows_in_the_progress_and_the_download_continues(

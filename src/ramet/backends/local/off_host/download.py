@@ -28,6 +28,7 @@ from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.fetched import Failure, Place, State
 from ramet.backends.local.restore.recovery_target import WalReader, ends_after, last_certain
 from ramet.backends.local.server.instances import Instances
+from ramet.backends.local.server.read_only_storage import check_limit
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
@@ -51,7 +52,7 @@ class _Ended(Exception):
 
 @dataclass
 class Download:
-    """One download, until it is complete, cannot be completed, or is ended."""
+    """One download, until it is complete, cannot be completed (`failure`), or is ended."""
 
     place: Place
     source: Source
@@ -59,6 +60,7 @@ class Download:
     instances: Instances
     installation: Installation
     bucket: Bucket
+    failure: Failure | None = None
     _state: State = field(init=False)
     _began: float = field(default_factory=time.monotonic)
     _recorded: float = 0.0
@@ -80,18 +82,25 @@ class Download:
         try:
             self._fetch()
         except Unavailable as error:
-            self._record(problem=str(error))
+            with contextlib.suppress(OSError):
+                self._record(problem=str(error))
             return False
         except Error as error:
-            self._record(failure=Failure(error.code, error.message, error.details))
+            self._fail(Failure(error.code, error.message, error.details))
         except _Ended:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of a thread: whoever waits for it would wait for ever
             self._check_end()  # its files are being removed
             _log.exception("the download of service %s failed", self._parent)
             message = f"The download of service {self._parent} from {self.bucket.url} failed: {error}"
-            self._record(failure=Failure("DOWNLOAD_FAILED", message, "Fork once more."))
+            self._fail(Failure("DOWNLOAD_FAILED", message, "Fork once more."))
         return True
+
+    def _fail(self, failure: Failure) -> None:
+        """Record why the download failed; this object knows it also where the storage has no space for the record."""
+        self.failure = failure
+        with contextlib.suppress(OSError):
+            self._record(failure=failure)
 
     @property
     def _parent(self) -> str:
@@ -223,6 +232,7 @@ class Download:
         self._check_end()
         self._state = replace(self._state, done_bytes=self._state.done_bytes + size_bytes)
         if time.monotonic() - self._recorded > _RECORD_EVERY_SECONDS:
+            check_limit(self.pool, "download", "fork once more")
             self._record()
 
     def _record(self, *, durable: bool = False, **changes: Any) -> None:

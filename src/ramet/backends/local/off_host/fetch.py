@@ -15,6 +15,7 @@ from ramet.backends.local.volumes.pool import Pool
 from ramet.errors import Failed
 
 _MB = 1_000_000
+_Begun = tuple[Download, threading.Thread]
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Fetching:
     instances: Instances
     pool: Pool
     bucket: Bucket
-    _threads: dict[str, threading.Thread] = field(default_factory=dict)
+    _begun: dict[str, _Begun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fetch(self, child: Server, source: Source, timeout_seconds: float) -> str | None:
@@ -32,30 +33,38 @@ class Fetching:
         if is_captured(self.instances.paths(child.service_id)):
             return None
         place = fetched.place_of(self.instances.layout, child.service_id, source.parent.service_id)
-        state = place.read()
+        state, failure = place.read(), None
         if state is None or not (state.is_complete or state.failure):
-            self._thread(place, source).join(timeout_seconds)
-            state = place.read()
+            download, thread = self._at_work(place, source)
+            thread.join(timeout_seconds)
+            state, failure = place.read(), download.failure
+        if failure is None and state is not None:
+            failure = state.failure
+        if failure is not None:
+            raise Failed(failure.code, failure.message, failure.details)
         if state is None:
             return "The base backup is looked up"
-        if state.failure is not None:
-            raise Failed(state.failure.code, state.failure.message, state.failure.details)
         return None if state.is_complete else _shown(state)
 
-    def _thread(self, place: Place, source: Source) -> threading.Thread:
+    def _at_work(self, place: Place, source: Source) -> _Begun:
+        """Return the download that is under way, or that has failed and could not record why; else begin one."""
         with self._lock:
-            known = self._threads.get(place.root.name)
-            if known is not None and known.is_alive():
-                return known
+            self._begun = {name: one for name, one in self._begun.items() if _counts(*one)}
+            if place.root.name in self._begun:
+                return self._begun[place.root.name]
             make_passage(fetched.directory_of(self.instances.layout))
             place.root.mkdir(mode=0o700, exist_ok=True)
             installation = self.instances.installation_of(source.parent)
             download = Download(place, source, self.pool, self.instances, installation, self.bucket)
             thread = threading.Thread(target=download.run, name=f"fetch-{place.root.name}", daemon=True)
-            self._threads = {name: one for name, one in self._threads.items() if one.is_alive()}
-            self._threads[place.root.name] = thread
+            self._begun[place.root.name] = download, thread
             thread.start()
-            return thread
+            return download, thread
+
+
+def _counts(download: Download, thread: threading.Thread) -> bool:
+    """Tell whether a download is under way, or has failed and was not discarded since."""
+    return thread.is_alive() or (download.failure is not None and not download.place.is_ending)
 
 
 def _shown(state: State) -> str:
