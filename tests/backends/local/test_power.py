@@ -1,6 +1,7 @@
 """Power cuts: what a fork is before it is READY counts for nothing after one, and from READY on it survives it."""
 
 import contextlib
+import errno
 import json
 import subprocess
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from ramet.backends.interface.values import Server, Source
 from ramet.backends.local.backend import LocalBackend
 from ramet.backends.local.host.paths import Layout
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import secured_copy
+from ramet.backends.local.restore import capture, secured_copy
 from ramet.backends.local.restore.offline_verifier import has_verifier
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections
+from ramet.backends.local.volumes.syscalls import NotFlushed
 from ramet.errors import Failed
 from ramet.store import projects
 from ramet.store.database import Store
@@ -30,6 +32,7 @@ from tests.backends.local.forks import (
     fork,
     make_backend,
     paths_of,
+    recover,
     rows_of,
     run_fork,
     snapshot,
@@ -86,6 +89,36 @@ def test_a_capture_that_is_repeated_is_not_flushed_before_its_start(backend: Loc
     reboot_behind(backend, forked.service_id)
     with pytest.raises(Failed, match="restarted while"):
         backend.servers.start(forked, first=True)
+
+
+def refuse(*_arguments: object) -> None:
+    raise NotFlushed(errno.EIO, "Input/output error")
+
+
+def test_a_fork_that_could_not_be_flushed_is_not_started_with_what_is_left_of_it(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, child = create(backend), new_server(backend.instances)
+    captured = backend.restore.capture(child, Source(parent))
+    assert captured is not None
+    recover(backend, child, captured)
+    monkeypatch.setattr(capture, "flush_tree", refuse)
+    with pytest.raises(Failed, match=f"{child.service_id} could not be written to the disk: Input/output error"):
+        backend.servers.start(child, first=True)
+    assert not capture.is_flushed(paths_of(backend, child))
+
+
+def test_a_restore_in_place_whose_copy_could_not_be_flushed_fails_before_the_exchange(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, copy = create(backend), replace(new_server(backend.instances), port=0)
+    kept, _facts = snapshot(backend, service)
+    captured = backend.restore.capture(copy, Source(service, snapshot_id=kept))
+    assert captured is not None
+    recover(backend, copy, backend.replacements.reserve_timeline(copy, service.service_id, captured))
+    monkeypatch.setattr(capture, "flush_tree", refuse)
+    with pytest.raises(Failed, match="could not be written to the disk"):
+        eventually(lambda: backend.replacements.leave_timeline(copy, service.service_id, 0.5) is None)
 
 
 @pytest.mark.root

@@ -13,8 +13,7 @@ from ramet.backends.interface.values import Capture, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres
-from ramet.backends.local.restore import recovery, snapshots, timeline_ends, timelines
-from ramet.backends.local.restore.capture import check_boot, move_note
+from ramet.backends.local.restore import capture, recovery, snapshots, timeline_ends, timelines
 from ramet.backends.local.restore.single_user import RECOVERY_SIGNAL, SingleUser
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.instances import Instances, place_of
@@ -22,7 +21,6 @@ from ramet.backends.local.servers import LocalServers
 from ramet.backends.local.sql import carried_passwords, connections, foreign
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.wal import archive
 from ramet.backends.local.wal.control_file import find_control_data, read_control_data
 from ramet.backends.local.wal.locate import live_and_archived
@@ -56,14 +54,14 @@ class LocalReplacements:
 
     def leave_timeline(self, copy: Server, service_id: str, timeout_seconds: float) -> str | None:
         paths = self._paths(copy)
-        check_boot(paths)
+        capture.check_boot(paths)
         self.instances.config.write(copy, Phase.CLOSED)
         last = self._last_timeline(copy, service_id)
         found = timelines.leave(self._single_user(copy), last, timeout_seconds)
         if isinstance(found, str):
             return found
         timelines.seal(paths.data, found.timeline)
-        flush_tree(paths.root)  # recovery has flushed nothing, and a rewind serves without another start before
+        capture.flush(paths)  # recovery has flushed nothing, and a rewind serves without another start before
         return None
 
     def starts_quietly(self, copy: Server) -> bool:
@@ -115,7 +113,7 @@ class LocalReplacements:
         giver, taker = self._paths(source), self._paths(target)
         if giver.data.is_dir() and not taker.data.exists():
             self._move_data(source, target, snapshot_ids)
-        move_note(giver, taker)
+        capture.move_note(giver, taker)
         # Also in a second run: the first may have been killed before its renames were on disk.
         for directory in (taker.snapshots, taker.root, giver.snapshots, giver.root):
             with contextlib.suppress(FileNotFoundError):

@@ -28,7 +28,6 @@ from ramet.backends.local.sql import extensions, roles
 from ramet.backends.local.upgrades import cluster
 from ramet.backends.local.volumes.atomic import remove_all, remove_files
 from ramet.backends.local.volumes.driver import Driver
-from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal import archive, digests
@@ -96,7 +95,7 @@ class LocalServers:
             capture.check_boot(paths)
         self.instances.start(server, Phase.OPEN if self._starts_open(server) else Phase.CLOSED, first_boot())
         written_back = paths.data if capture.is_prepared(paths) else None
-        flush_tree(paths.root, written_back, secured_copy.changed_files(paths))
+        capture.flush(paths, written_back, secured_copy.changed_files(paths))
         capture.note_flushed(paths)
 
     def await_ready(self, server: Server, timeout_seconds: float) -> Readiness:

@@ -1,13 +1,19 @@
 """What is flushed is on the disk below, whatever the kernel still keeps in memory."""
 
+import contextlib
+import errno
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ramet.backends.local.volumes.flush import flush_tree
 from ramet.backends.local.volumes.pool import Pool
+from ramet.backends.local.volumes.syscalls import NotFlushed
+
+MIB = 1024**2
 
 
 @pytest.mark.root
@@ -36,6 +42,34 @@ def test_a_flushed_tree_survives_a_power_cut(
         assert _contents(below / tree.relative_to(pool.path)) == _contents(tree)
     finally:
         subprocess.run(["umount", str(below)], check=True)
+
+
+@pytest.mark.root
+def test_the_kernel_says_once_that_the_disk_below_a_sparse_image_is_full(tmp_path: Path) -> None:
+    disk, inside = tmp_path / "disk", tmp_path / "inside"
+    with mounted(disk, "tmpfs", "-t", "tmpfs", "-o", "size=120m"):
+        image = disk / "pool.xfs"
+        image.touch()
+        os.truncate(image, 400 * MIB)
+        subprocess.run(["mkfs.xfs", "-q", str(image)], check=True)
+        with mounted(inside, str(image), "-o", "loop"):
+            tree = inside / "copy"
+            tree.mkdir()
+            (tree / "1259").write_bytes(os.urandom(150 * MIB))
+            with pytest.raises(NotFlushed) as caught:
+                flush_tree(tree)
+            assert caught.value.errno in (errno.ENOSPC, errno.EIO)
+            flush_tree(tree)  # it lies: a copy must not be flushed twice
+
+
+@contextlib.contextmanager
+def mounted(place: Path, source: str, *options: str) -> Iterator[None]:
+    place.mkdir()
+    subprocess.run(["mount", *options, source, str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 def _contents(tree: Path) -> dict[str, bytes]:

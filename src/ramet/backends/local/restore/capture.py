@@ -6,6 +6,7 @@ a capture is valid only as long as the host is not rebooted.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,8 @@ from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, foreign
 from ramet.backends.local.sql.connections import row
 from ramet.backends.local.volumes.driver import Driver
+from ramet.backends.local.volumes.flush import flush_tree
+from ramet.backends.local.volumes.syscalls import NotFlushed
 from ramet.backends.local.wal.locate import copy_history
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.machine.processes import boot_id
@@ -216,6 +219,21 @@ def move_note(giver: ServicePaths, taker: ServicePaths) -> None:
     """Let the record of a capture follow its data directory, which was moved. May run again."""
     if (giver.root / _NOTE).exists() and taker.data.exists() and not giver.data.exists():
         (giver.root / _NOTE).replace(taker.root / _NOTE)
+
+
+def flush(paths: ServicePaths, written_back: Path | None = None, changed: Sequence[Path] = ()) -> None:
+    """Flush a copy as `flush_tree` does. Raises Failed when a part of it could not be written.
+
+    That step must not be tried again: the next flush would succeed, although the copy on the disk is not complete.
+    """
+    try:
+        flush_tree(paths.root, written_back, changed)
+    except NotFlushed as error:
+        raise Failed(
+            "COPY_NOT_WRITTEN",
+            f"The copy of the data in {paths.root} could not be written to the disk: {error.strerror}",
+            "Check the disk and its free space, then try again: the data is copied again.",
+        ) from error
 
 
 def note_flushed(paths: ServicePaths) -> None:

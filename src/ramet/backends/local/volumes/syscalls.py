@@ -17,21 +17,26 @@ _PUNCH_HOLE = 0b11  # FALLOC_FL_KEEP_SIZE and _PUNCH_HOLE
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class NotFlushed(OSError):
+    """Something could not be written. The kernel says so once: the next flush succeeds, and does not write it."""
+
+
 def sync_tree(path: Path) -> None:
-    """Flush the whole file system of `path` (syncfs): one call for any number of files."""
+    """Flush the whole file system of `path` (syncfs): one call for any number of files. Raises NotFlushed."""
     with opened(path) as descriptor:
         if _libc.syncfs(descriptor) != 0:
-            _raise_errno(path)
+            _raise_errno(path, NotFlushed)
 
 
 def write_back(descriptor: int, offset: int = 0, size: int = 0) -> None:
     """Write the dirty pages of a range of an open file to its disk; without `size` those up to its end.
 
     Unlike fsync it flushes neither metadata nor the disk's own cache. Readers and writers of the file do not wait.
+    Raises NotFlushed.
     """
     place, count = ctypes.c_int64(offset), ctypes.c_int64(size)
     if _libc.sync_file_range(descriptor, place, count, ctypes.c_uint(_WRITE_AND_WAIT)) != 0:
-        _raise_errno(Path(f"/proc/self/fd/{descriptor}"))
+        _raise_errno(Path(f"/proc/self/fd/{descriptor}").readlink(), NotFlushed)
 
 
 def punch_hole(descriptor: int, offset: int, size: int) -> None:
@@ -68,6 +73,6 @@ def _rename_noreplace(source: Path, target: Path) -> int:
     return result
 
 
-def _raise_errno(path: Path) -> None:
+def _raise_errno(path: Path, kind: type[OSError] = OSError) -> None:
     number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number), str(path))
+    raise kind(number, os.strerror(number), str(path))
