@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ramet.backends.interface.servers import RESIZE_UNDER_WAY, SERVER_ENDING
+from ramet.backends.interface.servers import RESIZE_UNDER_WAY, SERVER_ENDING, SERVER_STOPPING
 from ramet.backends.interface.values import Server
 from ramet.backends.memory.backend import MemoryBackend
 from ramet.backends.memory.servers import MemoryServers
 from ramet.control import replica_sets as verbs
 from ramet.control.duties.drills import submit_due_drill
-from ramet.control.services import delete_service, get_service, resize_service
+from ramet.control.services import delete_service, get_service, resize_service, stop_service
 from ramet.errors import Failed, NotFound, Unavailable
 from ramet.model.service import status_of
 from ramet.model.size import Size
@@ -27,10 +27,11 @@ SLOW = MAX_ATTEMPTS + 2
 
 
 class SlowServers(MemoryServers):
-    """Servers that take a while to get another size, which may be refused, and to go."""
+    """Servers that take a while to get another size, which may be refused, to stop, and to go."""
 
     left = SLOW
     refused: Size | None = None
+    slow: str | None = None
 
     def __init__(self, memory: MemoryBackend) -> None:
         super().__init__(memory)
@@ -45,6 +46,16 @@ class SlowServers(MemoryServers):
             self.left -= 1
             raise Unavailable(RESIZE_UNDER_WAY, f"{SLOW - self.left} servers are resized")
         return True
+
+    def stop(self, server: Server) -> None:
+        """Write one page after another, if a test says so."""
+        self._take_longer(server, SERVER_STOPPING)
+        super().stop(server)
+
+    def _take_longer(self, server: Server, code: str) -> None:
+        if self.left and code == self.slow:
+            self.left -= 1
+            raise Unavailable(code, f"The server of service {server.service_id} takes longer")
 
     def destroy(self, service_id: str) -> None:
         """Remove one object after another."""
@@ -88,6 +99,15 @@ def test_a_server_that_serves_gets_its_size_back_when_a_resize_fails(world: Worl
     assert (status_of(after), after.size) == (Status.UNSTABLE, service.size)
     assert servers.sizes == [Size(1000, 4), service.size]
     assert servers.left == SLOW - 1  # the rest is not waited for
+
+
+def test_a_server_that_takes_longer_to_stop_than_the_attempts_is_paused(world: World) -> None:
+    servers = world.backend.servers = SlowServers(world.backend)
+    service = world.create()
+    servers.slow = SERVER_STOPPING
+    stop_service(world.plane, world.project.id, service.id)
+    world.worker.run_until_idle()
+    assert (status_of(get_service(world.plane, world.project.id, service.id)), servers.left) == (Status.PAUSED, 0)
 
 
 def test_a_service_whose_removal_takes_longer_than_the_attempts_is_deleted(world: World) -> None:

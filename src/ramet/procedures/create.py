@@ -16,13 +16,11 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.servers import (
-    STORED_SECONDS,
     Creation,
     boot,
     finish,
@@ -30,7 +28,6 @@ from ramet.procedures.servers import (
     repeats_from,
     submit_preparation,
     take_snapshot,
-    waits_while,
 )
 from ramet.procedures.state import CreateState
 from ramet.store import snapshots
@@ -54,7 +51,6 @@ class Based(Creation):
         return Next(self.after_secure)
 
     @repeats_from("boot")
-    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def snapshot(self, work: Work[Any]) -> Outcome:
         if self.tools.backend.copies.are_needed():
             return Next("publish", replace(work.state, is_based=True))

@@ -33,7 +33,6 @@ from ramet.procedures.servers import (
     finish,
     left_in_source,
     server_of,
-    waits_while,
 )
 from ramet.procedures.state import DeleteState
 from ramet.store import operations, services, snapshots
@@ -52,7 +51,6 @@ class Delete(Steps):
         cancel_creations(self.tools, work.subject)
         return await_settled(self.tools, work) or Next("destroy")
 
-    @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteState]) -> Outcome:
         try:
             return self._destroy(work)

@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from ramet.archive.layout import ARCHIVE_INCOMPLETE
 from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
-from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.errors import Failed, Unavailable
 from ramet.model.environment import Environment
@@ -52,7 +51,6 @@ from ramet.procedures.servers import (
     server_of,
     source_of,
     unless_rebooted,
-    waits_while,
 )
 from ramet.procedures.state import DrillState
 from ramet.store import operations, services, snapshots
@@ -158,7 +156,6 @@ class Drill(Steps):
             raise Failed("DATA_DAMAGED", "amcheck found damage in what was restored", complaints)
         return Next("drop", durable=True)  # no earlier step finds the volume
 
-    @waits_while(SERVER_ENDING)
     def drop(self, work: Work[DrillState]) -> Outcome:
         self.destroy(work)
         if work.state.gives_way:

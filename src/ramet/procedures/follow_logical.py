@@ -22,10 +22,11 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from ramet.backends.interface.subscriptions import SOURCE_UNREACHABLE
+from ramet.errors import Unavailable
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Next, Outcome, Wait, Work
 from ramet.procedures.import_database import Import
-from ramet.procedures.servers import repeats_from, waits_while
+from ramet.procedures.servers import repeats_from
 from ramet.procedures.state import ImportState
 
 _PAUSE_SECONDS = 0.1
@@ -55,9 +56,13 @@ class FollowLogical(Import):
         return Next("fetch", replace(work.state, sealed=None))
 
     @repeats_from("boot")
-    @waits_while(SOURCE_UNREACHABLE, _LONGEST_PAUSE_SECONDS)
     def subscribe(self, work: Work[ImportState]) -> Outcome:
-        self.tools.backend.subscriptions.subscribe(self.tools.server(work))
+        try:
+            self.tools.backend.subscriptions.subscribe(self.tools.server(work))
+        except Unavailable as error:
+            if error.code != SOURCE_UNREACHABLE:
+                raise
+            return Wait(_LONGEST_PAUSE_SECONDS, str(error))
         return Next("copy")
 
     @repeats_from("boot")

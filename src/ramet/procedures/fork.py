@@ -22,13 +22,11 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
 from ramet.model.procedures import ProcedureName
 from ramet.model.snapshot import SnapshotKind, newest
 from ramet.operations.procedure import Next, NoState, Outcome, Wait, Work
 from ramet.procedures.capturing import capture_parent, report_of
 from ramet.procedures.servers import (
-    STORED_SECONDS,
     Creation,
     boot,
     finish,
@@ -39,7 +37,6 @@ from ramet.procedures.servers import (
     repeats_from,
     submit_preparation,
     submit_snapshot,
-    waits_while,
 )
 from ramet.procedures.spec import submit
 from ramet.procedures.state import ForkState
@@ -53,7 +50,6 @@ class Fork(Creation):
     name = ProcedureName.FORK
     undo_capture = Creation.destroy
 
-    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def capture(self, work: Work[ForkState]) -> Outcome:
         found = capture_parent(self.tools, work, self.tools.server(work), self.neutralizes(work))
         if isinstance(found, Wait):

@@ -18,19 +18,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.backends.interface.restore import SNAPSHOT_UNDER_WAY
-from ramet.backends.interface.servers import SERVER_ENDING
 from ramet.backends.interface.values import Server
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Wait, Work
 from ramet.procedures.replicas import direct_clients, servers_of_set, set_of
 from ramet.procedures.servers import (
     PATIENCE_SECONDS,
-    STORED_SECONDS,
     Steps,
     await_others,
     retry_if_server_killed,
-    waits_while,
 )
 from ramet.procedures.state import DeleteReplicasState, ResizeReplicasState, Restartable
 from ramet.store import operations, replica_sets, services
@@ -77,7 +73,6 @@ class _Replicas(Steps):
 class _NewReplicas(_Replicas):
     """What the procedures share that copy the service's data."""
 
-    @waits_while(SNAPSHOT_UNDER_WAY, STORED_SECONDS)
     def replicate(self, work: Work[Restartable]) -> Outcome:
         if not all(self.tools.backend.replicas.create(server) for server in self._servers(work)):
             return Wait(0.1, "the server to follow is not serving")
@@ -129,7 +124,6 @@ class RebuildReplicas(_NewReplicas):
 
     name = ProcedureName.REBUILD_REPLICAS
 
-    @waits_while(SERVER_ENDING)
     def discard(self, work: Work[Restartable]) -> Outcome:
         self.destroy_all(work)
         return Next("replicate")
@@ -151,7 +145,6 @@ class DeleteReplicas(_Replicas):
 
     name = ProcedureName.DELETE_REPLICAS
 
-    @waits_while(SERVER_ENDING)
     def destroy(self, work: Work[DeleteReplicasState]) -> Outcome:
         canceled = work.state.after
         with self.tools.store.read() as tx:

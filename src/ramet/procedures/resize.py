@@ -27,7 +27,7 @@ from ramet.model.size import Size
 from ramet.operations.procedure import Done, Next, Outcome, Work
 from ramet.procedures.lifecycle import Change
 from ramet.procedures.replicas import submit_restarts
-from ramet.procedures.servers import await_settled, ends_though_failed, finish, waits_while
+from ramet.procedures.servers import await_settled, ends_though_failed, finish
 from ramet.procedures.state import ResizeState, Restartable, StoredSize
 from ramet.store import services
 
@@ -42,7 +42,6 @@ class Resize(Change):
             "apply", changes=lambda tx: _record_size(tx, work, work.state.after)
         )
 
-    @waits_while(RESIZE_UNDER_WAY)
     def apply(self, work: Work[ResizeState]) -> Outcome:
         if self.tools.service(work.subject).paused:
             return Next("boot")

@@ -13,8 +13,14 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ramet.backends.interface.backend import Backend
-from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT
-from ramet.backends.interface.servers import SERVER_KILLED
+from ramet.backends.interface.restore import INTERRUPTED_BY_REBOOT, SNAPSHOT_UNDER_WAY
+from ramet.backends.interface.servers import (
+    RESIZE_UNDER_WAY,
+    SERVER_ENDING,
+    SERVER_KILLED,
+    SERVER_STARTING,
+    SERVER_STOPPING,
+)
 from ramet.backends.interface.values import Capture, Server, Source
 from ramet.errors import Failed, Unavailable, Unseen
 from ramet.ids import new_id
@@ -26,7 +32,7 @@ from ramet.model.service import Service, is_dev_fork, is_standby
 from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
-from ramet.operations.procedure import Changes, Done, Next, Outcome, Procedure, Wait, Work
+from ramet.operations.procedure import Changes, Done, Next, Outcome, Procedure, Step, Wait, Work
 from ramet.operations.transitions import pause_after
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
@@ -47,6 +53,14 @@ PATIENCE_SECONDS = 0.4
 FORKED_WITHIN = timedelta(days=7)  # a service that was forked since then is likely to be forked again
 STORED_SECONDS = 2.0  # how often storage is asked whether it has done what it works on
 MOST_KILLS = 5
+# What a backend says while what it has begun takes longer, and after how many seconds it is asked again.
+_TAKES_LONGER = {
+    RESIZE_UNDER_WAY: 0.1,
+    SERVER_ENDING: 0.1,
+    SERVER_STARTING: 0.1,
+    SERVER_STOPPING: 0.1,
+    SNAPSHOT_UNDER_WAY: STORED_SECONDS,
+}
 _LONGEST_PAUSE_SECONDS = 0.25
 _LEFT = "left_in_source"
 _log = logging.getLogger(__name__)
@@ -98,7 +112,7 @@ class Steps:
         spec = SPECS[self.name]
         return Procedure(
             name=self.name.value,
-            steps={step: getattr(self, step) for step in spec.steps},
+            steps={step: _waiting(getattr(self, step)) for step in spec.steps},
             undo={step: undo for step in spec.steps if (undo := getattr(self, f"undo_{step}", None))},
             state=STATES[self.name],
             secrets=SECRETS.get(self.name, ()),
@@ -266,13 +280,16 @@ def retry_if_server_killed(
 
     The pause before that gets longer each time.
 
-    If the server exited with an error, the operation fails at once. What could not be asked says nothing about it.
+    If the server exited with an error, the operation fails at once. What could not be asked says nothing about it, and
+    one that takes longer was not killed.
     """
     try:
         return act()
     except Unseen:
         raise
     except Unavailable as killed:
+        if killed.code in _TAKES_LONGER:
+            raise
         kills = work.state.kills + 1
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
@@ -294,22 +311,19 @@ def repeats_from(again: str | None = None) -> Callable[[_Step], _Step]:
     return lambda step: wraps(step)(lambda steps, work: retry_if_server_killed(work, lambda: step(steps, work), again))
 
 
-def waits_while(code: str, seconds: float = 0.1) -> Callable[[_Step], _Step]:
-    """Let a step wait, and look every few `seconds`, while a backend says with this code that its work takes longer."""
+def _waiting(step: Step) -> Step:
+    """Let a step wait while a backend says that what it has begun takes longer: a changed text is progress."""
 
-    def waiting(step: _Step) -> _Step:
-        @wraps(step)
-        def run(steps: Any, work: Work[Any]) -> Outcome:
-            try:
-                return step(steps, work)
-            except Unavailable as error:
-                if error.code != code:
-                    raise
-                return Wait(seconds, str(error))
+    @wraps(step)
+    def run(work: Work[Any]) -> Outcome:
+        try:
+            return step(work)
+        except Unavailable as error:
+            if error.code not in _TAKES_LONGER:
+                raise
+            return Wait(_TAKES_LONGER[error.code], str(error))
 
-        return run
-
-    return waiting
+    return run
 
 
 def publish(tools: Tools, work: Work[Restartable], record: Changes, again: str = "boot") -> Next | Done:

@@ -159,7 +159,7 @@ def test_a_server_that_recovers_is_stopped_when_it_has_recovered(
     try:
         monkeypatch.setattr(instances, "_STOP_SECONDS", 0.2)
         for _ in range(2):
-            with pytest.raises(Unavailable, match=r"is still (starting|recovering)"):
+            with pytest.raises(Unavailable, match=r"is still (starting|recovering): .+, work \d+"):
                 stop(backend, parent)
             assert b"stopping" not in paths.pid_file.read_bytes()
         monkeypatch.undo()

@@ -8,6 +8,7 @@ from ramet.backends.interface.values import ExtensionUpdate, Maintenance, Observ
 from ramet.model.passwords import Secret
 
 RESIZE_UNDER_WAY, SERVER_ENDING, SERVER_KILLED = "RESIZE_UNDER_WAY", "SERVER_ENDING", "SERVER_KILLED"
+SERVER_STARTING, SERVER_STOPPING = "SERVER_STARTING", "SERVER_STOPPING"
 
 
 class Servers(Protocol):
@@ -48,7 +49,11 @@ class Servers(Protocol):
         """
 
     def stop(self, server: Server) -> None:
-        """Turn clients away, archive what was written, stop cleanly. Its pooler ends first."""
+        """Turn clients away, archive what was written, stop cleanly. Its pooler ends first.
+
+        Raises Unavailable, with SERVER_STARTING or SERVER_STOPPING while that takes longer than usual, and how far it
+        is: call it again to keep waiting.
+        """
 
     def destroy(self, service_id: str) -> None:
         """Stop the server and remove all that it had; its snapshots and archive too.

@@ -129,7 +129,7 @@ def await_ready(paths: ServicePaths, timeout_seconds: float) -> Readiness:
         raise Unavailable(
             "SERVER_KILLED", f"The server of service {paths.service_id} was killed while starting", last_lines
         )
-    return Readiness(True) if is_ready(paths) else Readiness(False, _progress(pid))
+    return Readiness(True) if is_ready(paths) else Readiness(False, progress(pid, "starting"))
 
 
 def _started_ns(paths: ServicePaths) -> int:
@@ -192,18 +192,19 @@ def _await_word(paths: ServicePaths, pid: int, timeout_seconds: float) -> None:
                 return
 
 
-def _progress(pid: int) -> str:
-    """Return a text that changes while recovery makes progress: the segment, and the work of its processes.
+def progress(pid: int, doing: str) -> str:
+    """Return a text that changes while recovery or a shutdown makes progress: segments, positions, and work.
 
-    The checkpointer is one of them: it writes the checkpoint at the end of recovery.
+    The checkpointer writes the checkpoint at the end of both. A client that only answers lets its walsender work.
     """
-    segment, work = "", 0
+    said, work = list[str](), 0
     for child, title in children_of(pid):
         role = title.rpartition(": ")[2]
-        if role.startswith(("startup", "checkpointer")):
+        if role.startswith(("startup", "checkpointer", "archiver")):
             work += work_done(child)
-            segment = role.removeprefix("startup").strip() if role.startswith("startup") else segment
-    return f"{segment or 'starting'}, work {work}"
+        if role.startswith(("startup ", "archiver ", "walsender ")):
+            said.append(role.removeprefix("startup "))
+    return f"{', '.join(said) or doing}, work {work}"
 
 
 def stop(paths: ServicePaths, timeout_seconds: float) -> bool:

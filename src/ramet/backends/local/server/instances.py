@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from ramet.backends.interface.servers import SERVER_STARTING, SERVER_STOPPING
 from ramet.backends.interface.values import Readiness, Server
 from ramet.backends.local.host import files
 from ramet.backends.local.host.certificates import Authority
@@ -254,12 +255,14 @@ class Instances:
         """Start the server closed to clients, and return when it is ready. Raises Unavailable as `restart` does."""
         self.start(server, overrides=overrides)
         if not wait_until(lambda: self.await_ready(server, _LOOK_SECONDS).ready, _STOP_SECONDS, _PAUSE_SECONDS):
-            raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still starting")
+            what = f"The server of service {server.service_id} is still starting"
+            raise Unavailable(SERVER_STARTING, what, self._progress(server, "starting"))
 
     def await_end(self, server: Server) -> None:
         """Stop the server, and return when it has ended. Raises Unavailable as `restart` does."""
         if not wait_until(lambda: self.stop(server, _LOOK_SECONDS), _STOP_SECONDS, _PAUSE_SECONDS):
-            raise Unavailable("SERVER_STOPPING", f"The server of service {server.service_id} is still stopping")
+            what = f"The server of service {server.service_id} is still stopping"
+            raise Unavailable(SERVER_STOPPING, what, self._progress(server, "stopping"))
 
     def await_recovery(self, server: Server) -> None:
         """Return when the server of a primary does not start or recover. Raises Unavailable as `restart` does.
@@ -268,7 +271,12 @@ class Instances:
         """
         paths = self.paths(server.service_id)
         if not wait_until(lambda: not postgres.is_starting(paths), _STOP_SECONDS, _RECOVERY_PAUSE_SECONDS):
-            raise Unavailable("SERVER_STARTING", f"The server of service {server.service_id} is still recovering")
+            what = f"The server of service {server.service_id} is still recovering"
+            raise Unavailable(SERVER_STARTING, what, self._progress(server, "recovering"))
+
+    def _progress(self, server: Server, doing: str) -> str:
+        pid = postgres.running(self.paths(server.service_id))
+        return "" if pid is None else postgres.progress(pid, doing)
 
     def end(self, service_id: str, timeout_seconds: float) -> None:
         """Kill the server, and remove what belongs to its id: sockets, limits, certificates and records.
