@@ -13,11 +13,12 @@ import psutil
 from ramet.backends.interface.values import Server
 from ramet.backends.local.admission import LocalAdmission
 from ramet.backends.local.endpoints.endpoints import LocalEndpoints
+from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.pooler.pgbouncer import describe_pgbouncer
 from ramet.backends.local.pooler.pooler import Poolers
 from ramet.backends.local.process import postgres
 from ramet.backends.local.restore import secured_copy
-from ramet.backends.local.server import read_only_module, read_only_storage
+from ramet.backends.local.server import read_only_module, read_only_storage, sessions
 from ramet.backends.local.server.instances import Instances, place_of
 from ramet.backends.local.server.log_reader import read_log
 from ramet.backends.local.server.usage import measure
@@ -133,7 +134,7 @@ class LocalHost:
         for paths in found:
             self.poolers.stop_all(paths.service_id)
         deadline = time.monotonic() + _STOP_SECONDS
-        while waiting := [paths for paths in found if not postgres.stop(paths, 0.05)]:
+        while waiting := [paths for paths in found if not _stops(paths)]:
             if time.monotonic() > deadline:
                 raise Unavailable(
                     "SERVERS_STOPPING",
@@ -146,6 +147,11 @@ class LocalHost:
             self.instances.limits.remove(paths.service_id)
         shutil.rmtree(self.instances.layout.sockets, ignore_errors=True)
         close_pool(self.pool)
+
+
+def _stops(paths: ServicePaths) -> bool:
+    sessions.end_unconfirmed(paths)
+    return postgres.stop(paths, 0.05)
 
 
 def _can_bind(family: socket.AddressFamily, port: int) -> bool:

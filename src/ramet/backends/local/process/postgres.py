@@ -167,6 +167,16 @@ def only_stops(paths: ServicePaths) -> bool:
     return pid is not None and "-c shared_preload_libraries=" in title_of(pid)
 
 
+def stopping_seconds(paths: ServicePaths, pid: int) -> float:
+    """Return for how long a server has been shutting down: since then its lock file is not written any more."""
+    if _state(paths.pid_file, pid) != b"stopping":
+        return 0.0
+    try:
+        return time.time() - paths.pid_file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def _says_ready(pid_file: Path, pid: int) -> bool:
     return _state(pid_file, pid) == b"ready"
 

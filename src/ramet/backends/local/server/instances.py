@@ -25,7 +25,7 @@ from ramet.backends.local.host.system_user import Account
 from ramet.backends.local.process import log_files, postgres
 from ramet.backends.local.process.identity import children_of
 from ramet.backends.local.process.log_bound import bound_log
-from ramet.backends.local.server import access, configuration, copies, held_workers, probe
+from ramet.backends.local.server import access, configuration, copies, held_workers, probe, sessions
 from ramet.backends.local.server.config_files import ConfigFiles, is_unloaded
 from ramet.backends.local.server.configuration import Phase
 from ramet.backends.local.server.jobs import Jobs, cpu_count
@@ -133,6 +133,8 @@ class Instances:
             self.config.write(server, phase)
             pid = postgres.start(paths, self.installation_of(server), self.account, overrides)
             self.limits.apply(server.service_id, server.size, [pid])
+        else:
+            sessions.end_unconfirmed(paths)  # it may shut down still
         if phase is Phase.CLOSED:  # it has no TLS until it is opened, so the certificate is made while it starts
             self.ensure_certificate(server)
 
@@ -240,6 +242,7 @@ class Instances:
         """Request a shutdown, and wait for at most `timeout_seconds`; True when the server has ended."""
         paths = self.paths(server.service_id)
         self.jobs.end(paths)
+        sessions.end_unconfirmed(paths)
         return postgres.stop(paths, timeout_seconds)
 
     def restart(self, server: Server) -> None:

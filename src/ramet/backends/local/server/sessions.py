@@ -8,7 +8,9 @@ from ramet.backends.local.host.paths import ServicePaths
 from ramet.backends.local.process import postgres, signals
 from ramet.backends.local.process.identity import children_of, title_of
 from ramet.backends.local.sql import connections
+from ramet.backends.local.sql.mover import MOVER_ROLE
 
+_CONFIRM_SECONDS = 10.0
 _QUIET_LOOKS = 2
 _LOOK_EVERY_SECONDS = 0.005
 
@@ -48,6 +50,21 @@ def _terminate_arrivals(paths: ServicePaths) -> int:
     for pid in arrivals:
         signals.send(pid, signal.SIGTERM, partial(_is_child, server, pid))
     return len(arrivals)
+
+
+def end_unconfirmed(paths: ServicePaths) -> None:
+    """End the logical replication of a server that shuts down, if its clients have had some seconds to confirm all.
+
+    A shutdown waits for them without end, and wal_sender_timeout does not end one that answers without confirming. They
+    go on from what they had confirmed when the server serves again. Replicas and moves need the end: they are left.
+    """
+    server = postgres.running(paths)
+    if server is None or postgres.stopping_seconds(paths, server) < _CONFIRM_SECONDS:
+        return
+    for pid, title in children_of(server):
+        words = title.partition("walsender ")[2].split()
+        if words and words[0] not in (connections.PLATFORM_ROLE, MOVER_ROLE):
+            signals.send(pid, signal.SIGTERM, partial(_is_child, server, pid))
 
 
 def _is_child(server: int, pid: int) -> bool:
