@@ -42,7 +42,7 @@ from ramet.machine.waiting import wait_until
 from ramet.model.passwords import Secret
 
 _log = logging.getLogger(__name__)
-_OPEN_WITHIN_SECONDS = 5.0
+_OPEN_WITHIN_SECONDS = 60.0  # a host may be overloaded, and what fails here may have taken hours
 _PROBE_EVERY_SECONDS = 0.002
 _STOP_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
