@@ -1,12 +1,14 @@
 """Changes of a service's settings that fail."""
 
+from collections.abc import Collection
+
 import pytest
 
-from ramet.backends.interface.values import Server
+from ramet.backends.interface.values import Observation, Server
 from ramet.control.parameters import update_settings
 from ramet.control.requests import CreateRequest
 from ramet.control.services import create_service, get_service
-from ramet.errors import WrongState
+from ramet.errors import Unavailable, Unseen, WrongState
 from ramet.model.parameters import parameters_of
 from ramet.model.service import Service, status_of
 from ramet.model.status import Status
@@ -52,3 +54,42 @@ def test_a_server_that_did_not_start_with_them_says_so_and_gets_those_of_before(
     world.health.inspect()
     world.worker.run_until_idle()
     assert status_of(get_service(world.plane, world.project.id, left.id)) is Status.READY
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Unseen("NO_ANSWER", "This process has no free file descriptor"), Unavailable("SERVER_UNREACHABLE", "It is busy")],
+)
+def test_a_server_that_serves_and_cannot_be_asked_once_is_restarted_with_them(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    apply, errors = world.backend.parameters.apply, [error]
+
+    def fail_once(server: Server) -> Collection[str]:
+        if errors:
+            raise errors.pop()
+        return apply(server)
+
+    service = world.create()
+    monkeypatch.setattr(world.backend.parameters, "apply", fail_once)
+    update_settings(world.plane, world.project.id, service.id, {"max_connections": "200"}, restarts=True)
+    world.worker.run_until_idle(horizon_seconds=10.0)
+    assert in_force(world, service) == {"max_connections": "200"}
+
+
+def test_a_server_that_starts_with_those_of_before_is_restarted_with_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_server: Server) -> Collection[str]:
+        raise Unavailable("SERVER_UNREACHABLE", "It is not serving")
+
+    service = world.create()
+    monkeypatch.setattr(world.backend.parameters, "apply", refuse)
+    monkeypatch.setattr(world.backend.servers, "inspect", lambda _server: Observation(False, "It starts."))
+    update_settings(world.plane, world.project.id, service.id, {"max_connections": "200"}, restarts=True)
+    world.worker.run_until_idle()
+    assert in_force(world, service) == {"max_connections": "200"}
+
+
+def in_force(world: World, service: Service) -> dict[str, str]:
+    return world.backend.volumes[service.id].parameters

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ramet.errors import Error, Failed, Unavailable
+from ramet.errors import Error, Failed, Unavailable, Unseen
 from ramet.model.parameters import with_parameters
 from ramet.model.procedures import ProcedureName
 from ramet.operations.procedure import Done, Next, Outcome, Work
@@ -39,10 +39,14 @@ class SetParameters(Change):
         return await_settled(self.tools, work) or Next("apply", changes=lambda tx: _record(tx, work, work.state.after))
 
     def apply(self, work: Work[ParametersState]) -> Outcome:
+        backend, server = self.tools.backend, self.tools.server(work)
         try:
-            waiting = self.tools.backend.parameters.apply(self.tools.server(work))
-        except Unavailable:
-            return Next("boot")  # it is down: it starts with all of them
+            waiting = backend.parameters.apply(server)
+        except Unavailable as error:
+            if isinstance(error, Unseen) or backend.servers.inspect(server).serving:
+                raise
+            self._apply_to_replicas(work.subject)
+            return Next("stop" if work.state.restarts else "boot")  # it may be starting with those of before
         self._apply_to_replicas(work.subject)
         return Next("stop") if waiting and work.state.restarts else Done(changes=lambda tx: finish(tx, work))
 
