@@ -46,7 +46,8 @@ def test_a_store_of_another_data_directory_and_of_an_earlier_release_is_not_migr
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0020'"))
         indexes = "ix_service_present, ix_service_parent, ix_service_in_archive, ix_operation_listing"
-        connection.execute(sa.text(f"DROP INDEX {indexes}"))
+        connection.execute(sa.text(f"DROP INDEX {indexes}, ix_operation_by_age, ix_operation_by_status"))
+        connection.execute(sa.text("CREATE INDEX ix_operation_subject ON operation (subject)"))
         connection.execute(sa.text("ALTER TABLE service DROP COLUMN recovered"))
         connection.execute(sa.text("ALTER TABLE session DROP COLUMN secret_digest"))
         connection.execute(sa.text("DROP TABLE sign_in_link, spent_form"))

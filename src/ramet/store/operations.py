@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -181,8 +181,8 @@ def cancel(tx: sa.Connection, operation_id: str, subject: str | None = None) -> 
 def under_way_of(tx: sa.Connection, subject: str, procedure: str) -> list[Operation]:
     """Return the operations of that procedure on that subject that are neither succeeded nor failed, oldest first."""
     same = (operation.c.subject == subject) & (operation.c.procedure == procedure) & UNDER_WAY
-    query = operation.select().where(same).order_by(operation.c.created_at, operation.c.id)
-    return [_operation(row) for row in tx.execute(query)]
+    rows = tx.execute(operation.select().where(same)).all()  # in order, SQLite would read those that are over as well
+    return [_operation(row) for row in sorted(rows, key=attrgetter("created_at", "id"))]
 
 
 def progress_in(tx: sa.Connection, project_id: str) -> dict[str, list[tuple[Any, ...]]]:

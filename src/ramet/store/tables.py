@@ -100,7 +100,7 @@ idempotency = _table(
 operation = _table(
     "operation",
     """
-    id! procedure subject+ step status state:json done_steps:json attempt:int started:bool cancelled:bool
+    id! procedure subject step status state:json done_steps:json attempt:int started:bool cancelled:bool
     run_at:float run_set_at:float fence:int worker? progress idle_seconds:float step_started_at:float error?
     created_at:time finished_at:time? actor:json?
     """,
@@ -109,6 +109,8 @@ operation = _table(
 _is_under_way = operation.c.status.in_(("RUNNING", "UNDOING"))
 sa.Index("ix_operation_due", operation.c.run_at, sqlite_where=_is_under_way, postgresql_where=_is_under_way)
 sa.Index("ix_operation_listing", operation.c.created_at, operation.c.id)
+sa.Index("ix_operation_by_age", operation.c.subject, operation.c.procedure, operation.c.created_at)
+sa.Index("ix_operation_by_status", operation.c.subject, operation.c.procedure, operation.c.status)
 _is_over = operation.c.finished_at.is_not(None)
 sa.Index("ix_operation_over", operation.c.finished_at, sqlite_where=_is_over, postgresql_where=_is_over)
 operation_event = _table(
