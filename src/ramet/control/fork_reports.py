@@ -48,7 +48,7 @@ def fork_report(plane: Plane, project_id: str, service_id: str) -> ForkReport:
                 service.failure or "Wait until it is READY, then try again.",
             )
         known = snapshots.list_snapshots(tx, origin.service_id)
-        made = [one for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.FORK]
+        made = operations.of_subject(tx, service.id, ProcedureName.FORK)
         events = operations.events_of(tx, [made[-1].id]).get(made[-1].id, ()) if made else ()
     base = next((snapshot for snapshot in known if snapshot.id == origin.snapshot_id), None)
     seconds: dict[str, float] = {}

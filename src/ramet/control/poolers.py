@@ -45,7 +45,7 @@ def pooler_ports(plane: Plane, owner: str) -> list[int]:
     A cluster refuses ports of nodes that others have, which cannot be seen before.
     """
     with plane.store.read() as tx:
-        known = [one for one in operations.of_subject(tx, owner) if one.procedure in _PROCEDURES]
+        known = [one for each in _PROCEDURES for one in operations.of_subject(tx, owner, each)]
     started = next((one for one in known if one.state["enabling"]), None)
     failed = started is not None and started.status is OperationStatus.FAILED
     return free_ports(plane, owner=None if failed else owner)

@@ -133,11 +133,10 @@ def import_source(plane: Plane, project_id: str, service_id: str) -> tuple[Sourc
 def _import_of(plane: Plane, project_id: str, service_id: str) -> operations.Operation:
     service = get_service_including_deleted(plane, project_id, service_id)
     with plane.store.read() as tx:
-        made = operations.of_subject(tx, service.id)
-    found = next((one for one in made if one.procedure == ProcedureName.IMPORT), None)
-    if found is None:
+        made = operations.of_subject(tx, service.id, ProcedureName.IMPORT, 1)
+    if not made:
         raise NotFound("NO_IMPORT", f"Service {service.id} was not imported, so it has no report of an import")
-    return found
+    return made[0]
 
 
 def check_source_password(password: Secret) -> None:

@@ -183,7 +183,7 @@ def _wrong_url(problem: str, remedy: str = "It looks like https://ramet.example:
 
 
 def _moves_of(tx: sa.Connection, service: Service) -> list[Move]:
-    return [_shown(one) for one in operations.of_subject(tx, service.id) if one.procedure == ProcedureName.MOVE]
+    return [_shown(one) for one in operations.of_subject(tx, service.id, ProcedureName.MOVE)]
 
 
 def _of_service(tx: sa.Connection, service: Service, move_id: str) -> Move:

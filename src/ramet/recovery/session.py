@@ -146,8 +146,7 @@ def is_tried_again(service: Service) -> bool:
 
 def recovery_of(tx: sa.Connection, service_id: str) -> Operation | None:
     """Return the last recovery of a service, under way or over; None when it was not recovered here."""
-    found = operations.of_subject(tx, service_id)
-    return next((one for one in found if one.procedure == ProcedureName.RECOVER), None)
+    return next(iter(operations.of_subject(tx, service_id, ProcedureName.RECOVER, 1)), None)
 
 
 def target_of(recovery: Operation) -> datetime | None:

@@ -123,8 +123,9 @@ def list_upgrades(plane: Plane, project_id: str, service_id: str) -> list[Upgrad
     with plane.store.read() as tx:
         service = find_service(plane, tx, project_id, service_id)
         trials = services.trials_of_upgrades(tx, service.id)
-        switches = operations.of_subject(tx, service.id)
-        return [_upgrade(one, operations.of_subject(tx, one.id), switches) for one in trials]
+        switches = operations.of_subject(tx, service.id, ProcedureName.UPGRADE)
+        tried = {one.id: operations.of_subject(tx, one.id, ProcedureName.TRY_UPGRADE, 1) for one in trials}
+    return [_upgrade(one, tried[one.id], switches) for one in trials]
 
 
 def get_upgrade(plane: Plane, project_id: str, service_id: str, upgrade_id: str) -> Upgrade:
@@ -216,13 +217,12 @@ def _first_report(facts: UpgradeFacts, request: UpgradeRequest) -> dict[str, Any
     }
 
 
-def _upgrade(trial: Service, made: list[operations.Operation], of_service: list[operations.Operation]) -> Upgrade:
+def _upgrade(trial: Service, tries: list[operations.Operation], switches: list[operations.Operation]) -> Upgrade:
     origin = trial.origin
     if origin is None or trial.report is None:
         raise no_service(trial.id)
-    switches = (one for one in of_service if one.procedure == ProcedureName.UPGRADE)
     switch = next((one for one in switches if one.state["previous_id"] == trial.id), None)
-    found = switch or next((one for one in made if one.procedure == ProcedureName.TRY_UPGRADE), None)
+    found = switch or next(iter(tries), None)
     report: dict[str, Any] = trial.report["upgrade"]
     if found is None:  # the history has expired
         status = OperationStatus.SUCCEEDED if trial.failed_at is None else OperationStatus.FAILED
