@@ -155,7 +155,11 @@ class Settings:
         " Kubernetes and with the storage driver copy",
     ] = None
     window_days: Annotated[int, number(1, 3650), "length of the restore window in days"] = 7
-    history_days: Annotated[int, number(1, 3650), "days for which finished operations can be read"] = 30
+    history_days: Annotated[
+        int,
+        number(1, 3650),
+        "days for which finished operations can be read; snapshots on schedule that succeeded are kept for one day",
+    ] = 30
     event_days: Annotated[int, number(1, 3650), "days for which events and their deliveries can be read"] = 30
     webhook_private_targets: Annotated[
         tuple[str, ...],

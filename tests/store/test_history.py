@@ -83,6 +83,33 @@ def test_what_still_holds_a_service_is_not_forgotten(store: Store) -> None:
         assert left(tx) == {holder}
 
 
+def test_of_frequent_operations_that_succeeded_only_the_last_is_kept(store: Store) -> None:
+    with store.write() as tx:
+        project = a_project(tx)
+        subject, another = (a_service(tx, project, port=20000 + number).id for number in range(2))
+        names = ("snapshot", "expire", "prepare")
+        for name in names:
+            an_operation(tx, name, subject, created_at=OLD - timedelta(minutes=1))
+        kept = {an_operation(tx, name, subject) for name in names}
+        kept |= {an_operation(tx, name, another, created_at=OLD - timedelta(minutes=1)) for name in names}
+        assert [history.remove_frequent_operations(tx, BEFORE, 2) for _ in range(3)] == [2, 1, 0]
+        assert left(tx) == kept
+
+
+def test_frequent_operations_that_are_listed_and_rare_ones_are_kept(store: Store) -> None:
+    with store.write() as tx:
+        subject, early = a_service(tx, a_project(tx)).id, {"created_at": OLD - timedelta(minutes=1)}
+        kept = {an_operation(tx, name, subject, **early) for name in ("stop", "drill", "aftercare")}
+        kept.add(an_operation(tx, "snapshot", subject, state={"kind": "MANUAL"}, **early))
+        kept.add(an_operation(tx, "snapshot", subject, status="FAILED", error="Full.", **early))
+        kept.add(an_operation(tx, "snapshot", subject, finished_at=BEFORE, **early))
+        holder = an_operation(tx, "snapshot", subject, **early)
+        services.add_hold(tx, subject, holder)
+        kept |= {holder, *(an_operation(tx, name, subject) for name in ("stop", "drill", "aftercare", "snapshot"))}
+        assert history.remove_frequent_operations(tx, BEFORE, 10) == 0
+        assert left(tx) == kept
+
+
 def test_operations_that_no_client_requested_are_listed_only_if_they_failed_or_with_all(store: Store) -> None:
     with store.write() as tx:
         project = a_project(tx)

@@ -22,6 +22,8 @@ RESUMING = frozenset(
 )
 
 _BACKGROUND = [spec.name.value for spec in SPECS.values() if spec.background]
+# Ramet may submit these once a minute for each service.
+_FREQUENT = [name.value for name in (ProcedureName.SNAPSHOT, ProcedureName.EXPIRE, ProcedureName.PREPARE)]
 _KEPT = [spec.name.value for spec in SPECS.values() if spec.creates or spec.name is ProcedureName.UPGRADE]
 # Ramet submits these itself; one is listed with the rest as soon as it has an error.
 _is_manual = operation.c.state["kind"].as_string() == SnapshotKind.MANUAL.value
@@ -119,7 +121,25 @@ def remove_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
     ended &= resumed.c.finished_at >= operation.c.finished_at
     pauses = (operation.c.procedure == ProcedureName.STOP) & operation.c.subject.in_(lives)
     pauses &= (operation.c.status == OperationStatus.SUCCEEDED.value) & sa.not_(sa.exists().where(ended))
-    old = sa.select(operation.c.id).where(operation.c.finished_at < before, sa.not_(made_it | pauses))
+    return _remove(tx, sa.not_(made_it | pauses), before, limit)
+
+
+def remove_frequent_operations(tx: sa.Connection, before: datetime, limit: int) -> int:
+    """Remove up to `limit` snapshots on schedule, and what follows them, that succeeded before a time.
+
+    The last one of each procedure on a service stays: the next one reads what it has done, and how long it took.
+    """
+    later = operation.alias()
+    follows = (later.c.subject == operation.c.subject) & (later.c.procedure == operation.c.procedure)
+    follows &= later.c.created_at > operation.c.created_at
+    succeeded = (operation.c.status == OperationStatus.SUCCEEDED.value) & sa.not_(_is_listed)
+    frequent = operation.c.procedure.in_(_FREQUENT) & succeeded & sa.exists().where(follows)
+    return _remove(tx, frequent, before, limit)
+
+
+def _remove(tx: sa.Connection, condition: sa.ColumnElement[bool], before: datetime, limit: int) -> int:
+    """Remove the oldest operations that meet a condition and hold no service, with their events; return how many."""
+    old = sa.select(operation.c.id).where(operation.c.finished_at < before, condition)
     unheld = old.where(operation.c.id.not_in(sa.select(hold.c.operation_id)))
     ids = tx.scalars(unheld.order_by(operation.c.finished_at).limit(limit)).all()
     tx.execute(operation_event.delete().where(operation_event.c.operation_id.in_(ids)))

@@ -49,15 +49,30 @@ def _left(store: Store) -> tuple[int, int]:
         return int(operations_left or 0), len(idempotency.list_requests(tx))
 
 
-def _remove(store: Store) -> None:
+def _remove(store: Store, days: int = 31) -> None:
     plane = cast("Plane", SimpleNamespace(store=store))
-    retention.remove_history(plane, NOW + timedelta(days=31), timedelta(days=30))
+    retention.remove_history(plane, NOW + timedelta(days=days), timedelta(days=30))
 
 
 def test_all_that_is_old_is_removed_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_SECONDS", float("inf"))
     _remove(store)
     assert _left(store) == (0, 0)
+
+
+def test_snapshots_on_schedule_are_removed_after_a_day_but_for_the_last_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_SECONDS", float("inf"))
+    with store.write() as tx:
+        last = tx.scalar(sa.select(sa.func.min(operation.c.id))) or ""
+        tx.execute(operation.update().values(created_at=NOW))
+        tx.execute(operation.update().where(operation.c.id == last).values(created_at=NOW + _EVERY))
+    for days, left in ((1, _COUNT), (2, 1)):
+        _remove(store, days)
+        assert _left(store) == (left, _COUNT)
+    with store.read() as tx:
+        assert operations.get(tx, last) is not None
 
 
 def test_a_removal_that_takes_long_goes_on_the_next_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,15 +16,21 @@ from ramet.store import ended, history, idempotency, metrics
 from ramet.store.batches import remove_in_batches
 
 _MOST_SERVICES, _AT_ONCE = 5000, 50
+_FREQUENT_KEPT = timedelta(days=1)
 _log = logging.getLogger(__name__)
 
 
 def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
     """Remove the operations that ended longer ago than `kept`, such idempotency keys, and such services.
 
+    Snapshots on schedule that succeeded are kept for a day: with those of each minute the others are found slowly.
     Services stay long enough to be counted as forks of their parents.
     """
-    count = remove_in_batches(plane.store, lambda tx, most: history.remove_operations(tx, now - kept, most))
+    count = remove_in_batches(
+        plane.store,
+        lambda tx, most: history.remove_operations(tx, now - kept, most),
+        lambda tx, most: history.remove_frequent_operations(tx, now - _FREQUENT_KEPT, most),
+    )
     remove_in_batches(plane.store, lambda tx, most: idempotency.remove(tx, now - kept, most))
     if count:
         _log.info("%d old operations are removed", count)
