@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ramet.backends.local.wal.archive import add_histories, trim
+from ramet.backends.local.wal.archive import add_histories, trim, trim_histories
 from ramet.backends.local.wal.segment import Segment
 from tests.backends.local.segments import DISK_FAULTS, refuse_removal
 
@@ -44,6 +44,19 @@ def test_of_earlier_timelines_all_is_removed_wherever_they_end(tmp_path: Path) -
     archive_of(tmp_path, *(Segment(timeline, number) for timeline in (1, 2, 3) for number in range(2, 7)))
     assert trim(tmp_path, 3, "0/3000028") == 11
     assert names(tmp_path) == {Segment(3, number).name for number in range(3, 7)}
+
+
+def test_histories_and_ends_of_timelines_that_nothing_needs_are_removed(tmp_path: Path) -> None:
+    """A snapshot by hand is on timeline 3, and the window begins on 5."""
+    kinds = ("history", "end")
+    for number, kind in ((number, kind) for number in range(2, 8) for kind in kinds):
+        (tmp_path / f"{number:08X}.{kind}").touch()
+    archive_of(tmp_path, Segment(2, 2))
+    for _ in range(2):
+        trim_histories(tmp_path, 5, {3, 5, 6})
+    kept = {f"{number:08X}.{kind}" for number in (3, 5, 6, 7) for kind in kinds}
+    assert names(tmp_path) == kept | {Segment(2, 2).name}
+    trim_histories(tmp_path / "none", 5, {5})
 
 
 def test_backup_notes_go_with_their_segment(tmp_path: Path) -> None:

@@ -159,6 +159,8 @@ class LocalRestore:
         """Remove archived WAL that ends before `oldest` begins; return the number of segments removed."""
         paths = self.instances.paths(service_id)
         count = archive.trim(paths.archive, oldest.timeline, oldest.start_lsn)
+        needed = {base.facts.timeline for _, base in snapshots.in_wal_order(paths)}
+        archive.trim_histories(paths.archive, oldest.timeline, needed)
         digests.discard(paths, oldest.timeline, oldest.start_lsn)
         return count
 

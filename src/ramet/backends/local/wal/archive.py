@@ -4,8 +4,9 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from ramet.backends.local.host.files import flush, read, write
@@ -16,6 +17,7 @@ from ramet.backends.local.wal.segment import Segment, segment_at, segment_named,
 _log = logging.getLogger(__name__)
 _SEGMENT_NAME_LENGTH = 24
 _HISTORIES = "*.history"
+_OF_TIMELINE = re.compile(r"([0-9A-F]{8})\.(?:history|end)")
 _TEMPORARY = "archtemp"
 _ABANDONED_AFTER_SECONDS = 3600.0
 _LATE_SECONDS = 120.0
@@ -30,19 +32,36 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
     files of the removed segments, and old temporary files of an archiver that died, are removed too.
     What the disk refuses to remove stays, and is tried again by the next call.
     """
-    count = 0
+    removed = _remove(_expendable(archive, segment_at(timeline, before_lsn)))
+    return sum(segment_named(path.name) is not None for path in removed)
+
+
+def trim_histories(archive: Path, before: int, needed: Collection[int]) -> None:
+    """Remove the histories of the timelines before one, and the records of their ends, except those `needed`.
+
+    The history of a later timeline names all that led to it. The newest ones stay, so that none is begun twice. What
+    the disk refuses to remove stays, and is tried again by the next call.
+    """
+    found = [(path, _OF_TIMELINE.fullmatch(path.name)) for path in (archive.iterdir() if archive.is_dir() else ())]
+    timelines = ((path, int(match[1], 16)) for path, match in found if match is not None)
+    _remove(path for path, timeline in timelines if timeline < before and timeline not in needed)
+
+
+def _remove(paths: Iterable[Path]) -> list[Path]:
+    """Remove files that no restore needs; return those that are gone."""
+    removed: list[Path] = []
     refused: list[OSError] = []
-    for path in _expendable(archive, segment_at(timeline, before_lsn)):
+    for path in paths:
         try:
             path.unlink(missing_ok=True)
-            count += segment_named(path.name) is not None
+            removed.append(path)
         except OSError as error:
             if not is_of_disk(error):
                 raise
             refused.append(error)
     if refused:
         _log.warning("%d files that no restore needs cannot be removed, such as %s", len(refused), refused[0])
-    return count
+    return removed
 
 
 def link_waiting(waiting: Path, wal: Path, archive: Path, clone: Callable[[Path, Path], None]) -> int:
