@@ -28,8 +28,8 @@ def trim(archive: Path, timeline: int, before_lsn: str) -> int:
     """Remove the segments before the one with an LSN on a timeline, and return their number. May run twice.
 
     Those of earlier timelines are removed wherever they end: no base backup on this one or a later one needs them, and
-    a service that is set back again and again never passes their end. Timeline history files stay. The backup history
-    files of the removed segments, and old temporary files of an archiver that died, are removed too.
+    a service that is set back again and again never passes their end. The backup history files of the removed segments,
+    and old temporary files of an archiver that died, are removed too; `trim_histories` removes those of timelines.
     What the disk refuses to remove stays, and is tried again by the next call.
     """
     removed = _remove(_expendable(archive, segment_at(timeline, before_lsn)))
