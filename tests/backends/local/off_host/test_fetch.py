@@ -239,6 +239,19 @@ def test_a_download_without_room_says_so(
         fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
 
 
+def test_a_download_that_would_have_to_be_stopped_is_not_begun(
+    backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = based(backend, archive, parent)
+    pool, limit_bytes, begun = type(backend.pool), 2 * 1024**3, list[str]()
+    monkeypatch.setattr(pool, "total_bytes", lambda _pool: 20 * limit_bytes)
+    monkeypatch.setattr(pool, "free_bytes", lambda _pool: limit_bytes)
+    monkeypatch.setattr(download.Download, "_unpack", lambda *_arguments: begun.append("parts"))
+    with pytest.raises(Failed, match="The storage has 2048 MiB left, and this needs"):
+        fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
+    assert begun == []
+
+
 def test_a_download_is_stopped_before_it_takes_the_space_that_others_need(
     backend: LocalBackend, parent: Server, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,8 +264,9 @@ def test_a_download_is_stopped_before_it_takes_the_space_that_others_need(
 
     monkeypatch.setattr(download.Download, "_unpack", filled)
     monkeypatch.setattr(download, "_RECORD_EVERY_SECONDS", -1.0)
-    with pytest.raises(Failed, match="so the download was stopped"):
+    with pytest.raises(Failed, match="so the download was stopped") as caught:
         fetch(archive, new_server(backend.instances), Source(parent, base_backup_id=base.id))
+    assert caught.value.details.endswith("; then try again.")
 
 
 def test_a_download_that_cannot_be_recorded_on_a_full_storage_says_so(

@@ -28,7 +28,7 @@ from ramet.backends.local.restore.base_backup import Base
 from ramet.backends.local.restore.fetched import Failure, Place, State
 from ramet.backends.local.restore.recovery_target import WalReader, ends_after, last_certain
 from ramet.backends.local.server.instances import Instances
-from ramet.backends.local.server.read_only_storage import check_limit
+from ramet.backends.local.server.read_only_storage import check_limit, room_of
 from ramet.backends.local.volumes.pool import Pool
 from ramet.backends.local.volumes.syscalls import sync_tree
 from ramet.backends.local.wal.locate import WAL_DIRECTORY, WalSource
@@ -93,7 +93,7 @@ class Download:
             self._check_end()  # its files are being removed
             _log.exception("the download of service %s failed", self._parent)
             message = f"The download of service {self._parent} from {self.bucket.url} failed: {error}"
-            self._fail(Failure("DOWNLOAD_FAILED", message, "Fork once more."))
+            self._fail(Failure("DOWNLOAD_FAILED", message, "Try again."))
         return True
 
     def _fail(self, failure: Failure) -> None:
@@ -140,10 +140,11 @@ class Download:
         self._record(is_complete=True)
 
     def _check_room(self, info: BackupInfo, segments: int) -> None:
-        """Raise Exhausted where there is no room for what is to be downloaded, and for its copy."""
+        """Raise Exhausted unless the limit of the storage is still free beside what is downloaded, and its copy."""
         if self._state.parts == 0:
             copies = 1 if self.pool.driver.shares_blocks else 2
-            self.pool.check_room(copies * (info.size_bytes + segments * SEGMENT_BYTES))
+            needed_bytes = copies * (info.size_bytes + segments * SEGMENT_BYTES)
+            self.pool.check_room(needed_bytes + room_of(self.pool).limit_bytes)
 
     def _unpack(self, backups: BaseBackups, info: BackupInfo, parts: Sequence[Checksum]) -> None:
         parent, account = self.place.parent, self.instances.account
@@ -232,7 +233,7 @@ class Download:
         self._check_end()
         self._state = replace(self._state, done_bytes=self._state.done_bytes + size_bytes)
         if time.monotonic() - self._recorded > _RECORD_EVERY_SECONDS:
-            check_limit(self.pool, "download", "fork once more")
+            check_limit(self.pool, "download", "try again")
             self._record()
 
     def _record(self, *, durable: bool = False, **changes: Any) -> None:
