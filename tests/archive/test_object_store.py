@@ -145,6 +145,7 @@ def test_objects_in_a_directory_are_private(tmp_path: Path) -> None:
     directory.write("a/b", b"x")
     with directory.writer("a/c") as writer:
         writer.write(b"x")
+    assert directory.create("a/d", b"x")
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()} == {0o600}
 
 
@@ -182,6 +183,21 @@ def test_an_object_in_a_directory_that_exists_is_flushed_with_the_directories_ab
     monkeypatch.setattr(os, "fsync", note)
     assert not directory.create("wals/a", b"x")
     assert flushed >= {str(tmp_path), str(tmp_path / "wals"), str(tmp_path / "wals" / "a")}
+
+
+def test_an_object_in_a_directory_may_exist_and_belong_to_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_bucket(tmp_path.as_uri())
+    (tmp_path / "wals").mkdir()
+    (tmp_path / "wals" / "a").write_bytes(b"theirs")
+
+    def refuse(path: object, *_arguments: object, **_options: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    assert not directory.create("wals/a", b"x")
+    assert directory.read("wals/a") == b"theirs"
 
 
 def test_what_a_killed_writer_left_in_a_directory_goes_with_the_next_one(tmp_path: Path) -> None:

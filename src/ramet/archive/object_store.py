@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
@@ -280,7 +281,7 @@ class Directory(Bucket):
 
     @contextlib.contextmanager
     def _flushed(self, key: str, content: bytes) -> Iterator[Path]:
-        """Yield a file with the content of an object, on disk, which listings leave out.
+        """Yield a private file with the content of an object, on disk, which listings leave out.
 
         No object has its name before: after a flush that failed, it can be read, and the next flush succeeds.
         """
@@ -290,7 +291,7 @@ class Directory(Bucket):
             for above in list(path.relative_to(self._root).parents)[-2::-1]:
                 (self._root / above).mkdir(exist_ok=True)
             try:
-                with unnamed.open("xb") as file:
+                with open(unnamed, "xb", opener=partial(os.open, mode=0o600)) as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
@@ -316,13 +317,14 @@ class Directory(Bucket):
             abandoned.unlink(missing_ok=True)
         with super().writer(key) as writer:
             yield writer
+        with self._named(key):
+            path.chmod(0o600)
         self._keep(key)
 
     def _keep(self, key: str) -> None:
-        """Make an object private, and flush it and the directories that lead to it."""
+        """Flush an object, which may belong to another user, and the directories that lead to it."""
         with self._named(key):
             path = self._root / key
-            path.chmod(0o600)
             for each in (path, *path.parents):
                 descriptor = os.open(each, os.O_RDONLY)
                 try:
