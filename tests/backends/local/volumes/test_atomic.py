@@ -51,8 +51,8 @@ def test_removing_continues_when_another_removes_the_same(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", DISK_FAULTS)
-def test_what_the_disk_refuses_to_remove_keeps_nothing_else_and_is_reported(
+@pytest.mark.parametrize("number", [*DISK_FAULTS, errno.ENOSPC, errno.EDQUOT])
+def test_what_the_storage_refuses_to_remove_keeps_nothing_else_and_is_reported(
     tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b/a", "b/broken", "b/c", "c/a"):

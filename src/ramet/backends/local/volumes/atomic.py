@@ -70,17 +70,23 @@ def remove_all(*removals: Callable[[], object]) -> None:
         try:
             remove()
         except OSError as error:
-            if not is_of_disk(error) and error.errno not in NO_ROOM:
+            if not _is_of_storage(error):
                 raise
             refused.append(error)
     if refused:
         raise refused[0]
 
 
+def _is_of_storage(error: OSError) -> bool:
+    """Tell whether an error leaves other things that can be removed: the disk is damaged in one place, or is full."""
+    return is_of_disk(error) or error.errno in NO_ROOM
+
+
 def remove_files(path: Path) -> None:
     """Remove a directory, a file or a link; nothing to remove is no error.
 
-    What the disk refuses to remove is left with the directories above it, and its error raised at the end.
+    What the disk, or a full storage, refuses to remove is left with the directories above it, and its error is raised
+    at the end.
     """
     for attempt in range(1, _REMOVE_ATTEMPTS + 1):
         try:
@@ -101,7 +107,7 @@ def _remove_directory(path: Path) -> None:
     def go_on(_act: object, _path: str, raised: tuple[type[BaseException], BaseException, object]) -> None:
         error = raised[1]
         is_above = bool(refused) and isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
-        if isinstance(error, OSError) and is_of_disk(error):
+        if isinstance(error, OSError) and _is_of_storage(error):
             refused.append(error)
         elif not is_above:
             raise error
