@@ -47,6 +47,7 @@ def test_a_store_of_another_data_directory_and_of_an_earlier_release_is_not_migr
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0020'"))
         indexes = "ix_service_present, ix_service_parent, ix_service_in_archive, ix_operation_listing"
         connection.execute(sa.text(f"DROP INDEX {indexes}, ix_operation_by_age, ix_operation_by_status"))
+        connection.execute(sa.text("DROP INDEX ix_idempotency_service_id, ix_service_child"))
         connection.execute(sa.text("CREATE INDEX ix_operation_subject ON operation (subject)"))
         connection.execute(sa.text("ALTER TABLE service DROP COLUMN recovered"))
         connection.execute(sa.text("ALTER TABLE session DROP COLUMN secret_digest"))

@@ -46,7 +46,7 @@ def find_parent(
     found = services.get_service(tx, service_id, lock=lock) if is_id(service_id) else None
     if found is None or found.project_id != project_id or plane.hides(found):
         details = f"service_id {service_id[:64]!r}"
-        raise NotFound("SERVICE_NOT_FOUND", "no service with that id ever existed here", details)
+        raise NotFound("SERVICE_NOT_FOUND", "no deleted service with that id is known here", details)
     if found.deleted_at is None:
         is_there = visible_service(plane, tx, project_id, service_id) is not None
         raise Invalid(

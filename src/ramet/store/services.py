@@ -25,7 +25,8 @@ from ramet.store.service_rows import WHOLE, WITHOUT_REPORT, service_of_row
 from ramet.store.tables import hold, is_live, is_ready_fork_of_now, operation, replica_set, service, was_archived
 
 _PORTS_LOCK = 7206356  # any number, the same in every process
-_LATEST_FORKS = 10
+LATEST_FORKS = 10
+"""Of so many forks as of now a service knows what they hold. The last one to be READY need not hold the most."""
 _NEW = """
     id project_id name region_code service_type environment volume_type host port pooler_port pg_major created_at paused
     settings upstream archived_as protected sleep_after_seconds server_port asleep made_by
@@ -191,7 +192,7 @@ def ends_of_forks_of_now(tx: sa.Connection, service_id: str) -> list[tuple[int, 
     fork = (service.c.parent_service_id == service_id) & is_ready_fork_of_now
     fork &= last.is_(None) | (service.c.ready_at > last)
     query = sa.select(service.c.report).where(fork, service.c.unclaimed.is_(False))
-    reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(_LATEST_FORKS)).scalars()
+    reports = tx.execute(query.order_by(service.c.ready_at.desc()).limit(LATEST_FORKS)).scalars()
     captures = [fork_facts(report).capture for report in reports if report]
     return [(one.timeline, one.end_lsn) for one in captures if one.timeline is not None and one.end_lsn is not None]
 

@@ -67,6 +67,7 @@ sa.Index("ix_service_present", *_by_age, sqlite_where=_is_present, postgresql_wh
 is_ready_fork_of_now = service.c.ready_at.is_not(None) & (service.c.fork_strategy == sa.literal_column("'NOW'"))
 _by_parent = (service.c.parent_service_id, service.c.ready_at)
 sa.Index("ix_service_parent", *_by_parent, sqlite_where=is_ready_fork_of_now, postgresql_where=is_ready_fork_of_now)
+sa.Index("ix_service_child", service.c.parent_service_id)
 # Deleted ones that had a base backup in the archive, before a recovery or since.
 was_archived = service.c.deleted_at.is_not(None) & (service.c.archive_base_at.is_not(None) | service.c.recovered)
 _names = (service.c.id, service.c.name)
@@ -92,7 +93,7 @@ login = _table(
 )
 hold = _table("hold", "service_id:service.id! operation_id:operation.id!+")
 idempotency = _table(
-    "idempotency", "project_id:project.id! key_digest! body_digest service_id:service.id created_at:time+"
+    "idempotency", "project_id:project.id! key_digest! body_digest service_id:service.id+ created_at:time+"
 )
 
 # run_at: when it is due; while a worker leases it, the end of the lease. run_set_at: when run_at was written: the

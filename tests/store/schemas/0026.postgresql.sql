@@ -386,6 +386,7 @@ CREATE INDEX ix_event_at ON public.event USING btree (at);
 CREATE INDEX ix_event_listing ON public.event USING btree (project_id, sequence);
 CREATE INDEX ix_hold_operation_id ON public.hold USING btree (operation_id);
 CREATE INDEX ix_idempotency_created_at ON public.idempotency USING btree (created_at);
+CREATE INDEX ix_idempotency_service_id ON public.idempotency USING btree (service_id);
 CREATE INDEX ix_login_service_id ON public.login USING btree (service_id);
 CREATE INDEX ix_operation_by_age ON public.operation USING btree (subject, procedure, created_at);
 CREATE INDEX ix_operation_by_status ON public.operation USING btree (subject, procedure, status);
@@ -395,6 +396,7 @@ CREATE INDEX ix_operation_listing ON public.operation USING btree (created_at, i
 CREATE INDEX ix_operation_over ON public.operation USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX ix_replica_set_project_id ON public.replica_set USING btree (project_id);
 CREATE INDEX ix_replica_set_service_id ON public.replica_set USING btree (service_id);
+CREATE INDEX ix_service_child ON public.service USING btree (parent_service_id);
 CREATE INDEX ix_service_in_archive ON public.service USING btree (id, name) WHERE ((deleted_at IS NOT NULL) AND ((archive_base_at IS NOT NULL) OR recovered));
 CREATE INDEX ix_service_listing ON public.service USING btree (project_id, created_at, id);
 CREATE INDEX ix_service_made_by ON public.service USING btree (made_by) WHERE ((deleted_at IS NULL) AND (failed_at IS NULL));

@@ -40,8 +40,7 @@ def remove_history(plane: Plane, now: datetime, kept: timedelta) -> None:
 def _remove_ended(plane: Plane, before: datetime) -> None:
     """Remove the read replica sets and services that ended before a time, and that nothing needs.
 
-    Services are found without keeping others from writing, and removed a few at a time: the store reads all idempotency
-    keys for each of them.
+    Services are found without keeping others from writing, and removed a few at a time.
     """
     remove_in_batches(plane.store, lambda tx, most: ended.remove_sets(tx, before, most))
     with plane.store.read() as tx:
