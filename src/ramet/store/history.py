@@ -131,7 +131,7 @@ def remove_frequent_operations(tx: sa.Connection, before: datetime, limit: int) 
     """
     later = operation.alias()
     follows = (later.c.subject == operation.c.subject) & (later.c.procedure == operation.c.procedure)
-    follows &= later.c.created_at > operation.c.created_at
+    follows &= (later.c.created_at > operation.c.created_at) & (later.c.status == operation.c.status)
     succeeded = (operation.c.status == OperationStatus.SUCCEEDED.value) & sa.not_(_is_listed)
     frequent = operation.c.procedure.in_(_FREQUENT) & succeeded & sa.exists().where(follows)
     return _remove(tx, frequent, before, limit)
