@@ -212,8 +212,10 @@ def progress(pid: int, doing: str) -> str:
         role = title.rpartition(": ")[2]
         if role.startswith(("startup", "checkpointer", "archiver")):
             work += work_done(child)
-        if role.startswith(("startup ", "archiver ", "walsender ")):
+        if role.startswith(("startup ", "archiver ")):
             said.append(role.removeprefix("startup "))
+        if role.startswith("walsender "):
+            said.append(f"walsender {role.split()[-1]}")  # between are the role and the address of a tenant's client
     return f"{', '.join(said) or doing}, work {work}"
 
 

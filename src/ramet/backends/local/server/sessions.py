@@ -10,7 +10,7 @@ from ramet.backends.local.process.identity import children_of, title_of
 from ramet.backends.local.sql import connections
 from ramet.backends.local.sql.mover import MOVER_ROLE
 
-_CONFIRM_SECONDS = 10.0
+_CONFIRM_SECONDS = 30.0
 _QUIET_LOOKS = 2
 _LOOK_EVERY_SECONDS = 0.005
 
