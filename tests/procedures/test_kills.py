@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from ramet.backends.interface.values import Readiness, Server, SnapshotFacts
 from ramet.backends.memory.backend import MemoryBackend
@@ -20,15 +19,7 @@ from ramet.model.status import OperationStatus, Status
 from ramet.procedures.servers import MOST_KILLS
 from ramet.store import operations
 from ramet.upgrades.verbs import UpgradeRequest, upgrade_service
-from tests.worlds import Hurried, World, look, make_world
-
-
-class PatientWorker(Hurried):
-    """Runs also what waits for the next attempt."""
-
-    def run_until_idle(self, horizon_seconds: float = 10.0, limit_seconds: float = 60.0) -> None:
-        """Run what is due within the longest pause."""
-        super().run_until_idle(horizon_seconds, limit_seconds)
+from tests.worlds import World, look, make_world
 
 
 class KillingBackend(MemoryBackend):
@@ -104,7 +95,7 @@ def backend() -> KillingBackend:
 
 @pytest.fixture
 def world(tmp_path: Path, backend: KillingBackend) -> Iterator[World]:
-    made = make_world(tmp_path, backend, PatientWorker)
+    made = make_world(tmp_path, backend)
     yield made
     made.store.close()
 
@@ -183,18 +174,3 @@ def test_a_drill_whose_server_is_killed_on_its_way_finds_no_damage(world: World,
     assert (drilled.drill_failure, backend.kills) == (None, 0)
     assert drilled.last_verified_at is not None
     assert world.leftovers() == []
-
-
-def test_attempts_at_a_server_that_is_killed_come_less_and_less_often(
-    world: World, backend: KillingBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses, record = list[float](), operations.record
-
-    def note(tx: sa.Connection, after: operations.Operation, worker: str | None, due: float, **more: bool) -> Any:
-        pauses.append(due if worker is None else 0.0)
-        return record(tx, after, worker, due, **more)
-
-    monkeypatch.setattr(operations, "record", note)
-    backend.kills, backend.call = MOST_KILLS, "secure"
-    world.create()
-    assert [pause for pause in pauses if pause] == [0.2, 0.4, 0.8, 1.6, 3.2]

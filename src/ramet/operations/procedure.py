@@ -45,7 +45,7 @@ class Work(Generic[State]):
 
 @dataclass(frozen=True)
 class Next:
-    """Continue with `step` after `seconds`, and with `state` if it has changed; `changes` are committed with it.
+    """Continue with `step`, and with `state` if it has changed; `changes` are committed with it.
 
     `durable`: a power cut must not take the operation back to before `step`, because that does, or lets others do, what
     an earlier step could not go on from. With `changes` it is durable in any case.
@@ -57,7 +57,6 @@ class Next:
     changes: Changes | None = None
     durable: bool = False
     early: bool = False
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

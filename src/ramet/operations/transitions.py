@@ -41,8 +41,7 @@ def stepped(operation: Operation, outcome: Outcome, procedure: Procedure, second
     match outcome:
         case Next():
             after = _at(operation, outcome.step, outcome.state)
-            begun = Transition(after, outcome.seconds, "DONE", begins_step=True)
-            return replace(begun, durable=outcome.durable, early=outcome.early)
+            return Transition(after, event="DONE", begins_step=True, durable=outcome.durable, early=outcome.early)
         case Done():
             over = replace(operation, status=OperationStatus.SUCCEEDED, state=_merged(operation, outcome.state))
             return Transition(replace(over, error=None), event="DONE", error=outcome.warning)
@@ -55,7 +54,7 @@ def retried(operation: Operation, error: str, procedure: Procedure) -> Transitio
     if operation.attempt >= MAX_ATTEMPTS:
         return abandoned(operation, error, procedure)
     after = replace(operation, error=error[:ERROR_LIMIT])
-    return Transition(after, pause_after(operation.attempt), "RETRIED", error)
+    return Transition(after, _pause(operation.attempt), "RETRIED", error)
 
 
 def unseen(operation: Operation, error: str, procedure: Procedure, seconds: float) -> Transition:
@@ -81,7 +80,7 @@ def undone(operation: Operation) -> Transition:
 def undo_retried(operation: Operation, error: str) -> Transition:
     """Return another attempt at an undo, less and less often: giving up would leave something behind."""
     event = "UNDO_RETRIED" if operation.attempt <= MAX_ATTEMPTS else None
-    return Transition(operation, pause_after(operation.attempt), event, error)
+    return Transition(operation, _pause(operation.attempt), event, error)
 
 
 def _merged(operation: Operation, state: msgspec.Struct | None) -> dict[str, Any]:
@@ -121,6 +120,5 @@ def _undoing(operation: Operation, pending: tuple[str, ...]) -> Operation:
     return replace(undoing, step=pending[-1], done_steps=pending[:-1])
 
 
-def pause_after(attempt: int) -> float:
-    """Return how many seconds the attempt after this one waits."""
+def _pause(attempt: int) -> float:
     return min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 10))

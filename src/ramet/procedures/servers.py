@@ -33,7 +33,6 @@ from ramet.model.snapshot import Snapshot, SnapshotKind
 from ramet.model.timestamps import time_left
 from ramet.model.wal_level import wal_level_of
 from ramet.operations.procedure import Changes, Done, Next, Outcome, Procedure, Step, Wait, Work
-from ramet.operations.transitions import pause_after
 from ramet.procedures.spec import submit
 from ramet.procedures.state import (
     SECRETS,
@@ -278,8 +277,6 @@ def retry_if_server_killed(
 ) -> _Result | Next:
     """Work on a server. If it is killed during that, repeat from the step `again` (None: this one), a few times.
 
-    The pause before that gets longer each time.
-
     If the server exited with an error, the operation fails at once. What could not be asked says nothing about it, and
     one that takes longer was not killed.
     """
@@ -293,7 +290,7 @@ def retry_if_server_killed(
         kills = work.state.kills + 1
         if kills > MOST_KILLS:
             raise Failed(killed.code, f"{killed.message}; that happened {kills} times", killed.details) from killed
-        return Next(again or work.step, replace(work.state, kills=kills), seconds=pause_after(kills))
+        return Next(again or work.step, replace(work.state, kills=kills))
 
 
 def unless_rebooted(act: Callable[[], _Result], again: Callable[[], Next]) -> _Result | Next:
