@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from ramet.archive import layout
@@ -34,7 +34,7 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     known = base_backups.complete(place, archived_as)
     if not known and place.site.forks is Forks.COPY and not list(_needed_by_snapshots(place, service_id)):
         _discard_older(place, archived_as, before)
-    _discard_failed(place, service_id, archived_as, before)
+    _discard_failed(place, service_id, archived_as, {info.backup_id for info in known}, before)
     done = [one for one in known if one.end_time <= before]
     expired = done[:-1]
     for info in expired:
@@ -46,17 +46,21 @@ def discard(place: Place, service_id: str, archived_as: str, before: datetime) -
     _discard_before(place, archived_as, min([*numbers, *_needed_by_snapshots(place, service_id)]))
 
 
-def _discard_failed(place: Place, service_id: str, archived_as: str, before: datetime) -> None:
+def _discard_failed(
+    place: Place, service_id: str, archived_as: str, complete: Collection[str], before: datetime
+) -> None:
     """Remove what old base backups that did not become complete have left; none while one is under way.
 
-    One whose description cannot be read stays: the plugin has written it, perhaps in a way of its next release.
+    Those that are not among the `complete` ones are looked at once more: an upload may have ended. One whose
+    description cannot be read stays: the plugin has written it, perhaps in a way of its next release.
     """
     if any(not one.is_over for one in place.api.find(Backup, names.labels_of(service_id))):
         return
     backups = base_backups.backups_of(place, archived_as)
     for backup_id in backups.ids():
+        is_old = backup_id not in complete and backup_id < layout.backup_id_of(before)
         with contextlib.suppress(Failed):
-            if backup_id < layout.backup_id_of(before) and backups.find(backup_id) is None:
+            if is_old and backups.find(backup_id) is None:
                 backups.delete(backup_id)
 
 
