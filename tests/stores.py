@@ -7,11 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ramet.ids import new_id
 from ramet.store.database import Store
 from ramet.store.tables import duty, operation
 from tests.servers import database, postgresql
+
+_COMPILED: dict[object, object] = {}
+_DIALECT: list[sa.Dialect] = []  # the first one: a part of the keys of what is compiled
 
 
 @functools.cache
@@ -32,7 +36,17 @@ def open_store(url: str) -> Store:
     path.chmod(0o600)
     with pytest.MonkeyPatch.context() as patch:  # to see that no migration is missing takes as long as to open it
         patch.setattr("ramet.store.database.upgrade", lambda _: None)
-        return Store.open(url)
+        store = Store.open(url)
+    _share_statements(store.engine)
+    return store
+
+
+def _share_statements(engine: sa.Engine) -> None:
+    """Let all SQLite stores of this process compile a statement once: that takes longer than to run it."""
+    if not _DIALECT:
+        _DIALECT.append(engine.dialect)
+    engine.dialect = _DIALECT[0]
+    engine.update_execution_options(compiled_cache=_COMPILED)
 
 
 @pytest.fixture(scope="session")

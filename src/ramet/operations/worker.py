@@ -1,5 +1,6 @@
 """Leases due operations and gives them to threads; renews the leases; wakes up at once when there is new work."""
 
+import functools
 import logging
 import os
 import queue
@@ -240,4 +241,10 @@ def _known(procedures: Sequence[Procedure], long: frozenset[str]) -> Known:
 
     can_wait = frozenset(p.name for p in procedures if p.background)
     low_priority = frozenset(p.name for p in procedures if p.is_low_priority)
-    return Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, low_priority, long)
+    return _same(Known(keys(lambda p: tuple(p.steps)), keys(lambda p: tuple(p.undo)), can_wait, low_priority, long))
+
+
+@functools.lru_cache(maxsize=64)
+def _same(known: Known) -> Known:
+    """Return one instance for all that are equal: its statements take long to build."""
+    return known
