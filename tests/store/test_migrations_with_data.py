@@ -194,10 +194,11 @@ def upgrade():
 
 @pytest.fixture
 def migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the migrations that is in force."""
+    """A copy of the migrations that is in force, read each time."""
     copy = tmp_path / "migrations"
     shutil.copytree(migrate._MIGRATIONS, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(migrate, "_MIGRATIONS", copy)
+    monkeypatch.setattr(migrate, "_scripts", migrate._scripts.__wrapped__)
     return copy
 
 
