@@ -19,7 +19,10 @@ class Disk:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, *, has_all: bool = False) -> None:
         self._world = world
+        self._has_all = has_all
         self._path = str(world.store.engine.url.database)
+        if has_all:
+            return
         self._flushed = sqlite3.connect(":memory:")
         self._flush()
         write = world.store.write
@@ -28,15 +31,16 @@ class Disk:
         def flushing(*, durable: bool = True, early: bool = False, patient: bool = False) -> Iterator[sa.Connection]:
             with write(durable=durable, early=early, patient=patient) as tx:
                 yield tx
-            if durable or has_all:
+            if durable:
                 self._flush()
 
         monkeypatch.setattr(world.store, "write", flushing)
 
     def cut_power(self) -> None:
         """Take back what was not flushed, stop all servers, and end all leases, as the next start of Ramet does."""
-        with closing(sqlite3.connect(self._path)) as target:
-            self._flushed.backup(target)
+        if not self._has_all:
+            with closing(sqlite3.connect(self._path)) as target:
+                self._flushed.backup(target)
         for volume in self._world.backend.volumes.values():
             volume.running = volume.is_open = False
         with self._world.store.write() as tx:
