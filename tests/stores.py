@@ -1,18 +1,20 @@
 """The databases that stores are tested on, as fixtures: import them into a conftest."""
 
 import functools
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from ramet.ids import new_id
 from ramet.store.database import Store
 from ramet.store.tables import duty, operation
-from tests.servers import database, postgresql
+from tests.servers import BIN, database, postgresql
 
 _COMPILED: dict[object, object] = {}
 _DIALECT: list[sa.Dialect] = []  # the first one: a part of the keys of what is compiled
@@ -27,10 +29,30 @@ def _migrated() -> bytes:
         return path.read_bytes()
 
 
+@functools.cache
+def _statements(server_url: str) -> str:
+    """Return what makes an empty store of an empty database on PostgreSQL."""
+    with database(server_url, new_id()) as url:
+        Store.open(url).close()
+        command = [BIN / "pg_dump", "--inserts", "--no-owner", url.replace("+psycopg", "")]
+        dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return "".join(line for line in dumped.splitlines(keepends=True) if not line.startswith("\\"))  # those are psql's
+
+
+def _fill(url: str) -> None:
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        found = connection.execute("SELECT to_regclass('alembic_version')").fetchone()
+        if found == (None,):
+            connection.execute(_statements(url.rpartition("/")[0] + "/postgres").encode())
+
+
 def open_store(url: str) -> Store:
-    """Open a store; a SQLite file that does not exist is made without running the migrations again."""
+    """Open a store; one that does not exist, or is an empty database, is made without running the migrations again."""
+    if not url.startswith("sqlite"):
+        _fill(url)
+        return Store.open(url)
     path = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite") or path.exists():
+    if path.exists():
         return Store.open(url)
     path.write_bytes(_migrated())
     path.chmod(0o600)
