@@ -1,11 +1,16 @@
 """pg_upgrade on the data of a server of this host."""
 
+import signal
+import subprocess
 from dataclasses import replace
 
 import pytest
 
 from harness.waiting import eventually
 from ramet.backends.local.sql import connections, withheld_roles
+from ramet.backends.local.upgrades import cluster
+from ramet.backends.local.upgrades.cluster import Cluster
+from ramet.errors import Unavailable
 from tests.backends.local.forks import make_backend
 from tests.backends.local.hosts import boot, new_server, restart
 from tests.sources import MAJORS
@@ -67,4 +72,17 @@ def test_a_server_whose_objects_refer_to_a_withheld_role_is_upgraded() -> None:
             found = connection.execute(f"{tables} ORDER BY relname".encode()).fetchall()
         assert [owner for owner, _ in found] == ["ramet", "pg_write_all_data"]
         assert "pg_write_all_data=a/ramet" in found[0][1]
+        backend.servers.destroy(server.service_id)
+
+
+def test_an_upgrade_whose_initdb_was_killed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = subprocess.CompletedProcess([], -signal.SIGKILL, "", "")
+    with make_backend("copy") as backend:
+        server, of = new_server(backend.instances, pg_major=min(MAJORS)), backend.instances.installations.of
+        boot(backend.instances, server)
+        backend.instances.stop(server, 30)
+        made = Cluster(backend.instances, backend.upgrades.pool.driver, server, of(min(MAJORS)), of(max(MAJORS)))
+        monkeypatch.setattr(cluster, "complete", lambda *_, **__: killed)
+        with pytest.raises(Unavailable, match="initdb was killed by signal 9"):
+            made.upgrade()
         backend.servers.destroy(server.service_id)

@@ -29,6 +29,7 @@ from ramet.backends.local.sources.tools import job_count
 from ramet.backends.local.sql.connections import PLATFORM_ROLE
 from ramet.backends.local.volumes.driver import Driver
 from ramet.backends.local.volumes.syscalls import sync_tree
+from ramet.backends.local.wal.control_file import read_fixed_properties
 from ramet.errors import Failed, Unavailable
 from ramet.machine.installation import Installation
 from ramet.machine.programs import complete
@@ -151,18 +152,18 @@ class Cluster:
             cwd=self.paths.root,
             **self.instances.account.identity(),
         )
+        _check_not_killed("initdb", done.returncode)
         if done.returncode != 0:
             raise Failed("UPGRADE_FAILED", f"initdb of PostgreSQL {self.new.version} failed", done.stderr[-2000:])
 
     def _fixed(self, old: Path) -> Iterator[str]:
         """Yield the options of initdb for what pg_upgrade demands to be the same; it takes over the locales itself."""
-        found = complete([self.old.program("pg_controldata"), "--pgdata", str(old)], env={"LC_ALL": "C"}).stdout
-        fields = dict(line.split(":", 1) for line in found.splitlines() if ":" in line)
-        if int(fields["Data page checksum version"]) != 0:
+        has_checksums, segment_bytes = read_fixed_properties(self.old, old)
+        if has_checksums:
             yield "--data-checksums"
         elif self.new.major >= 18:
             yield "--no-data-checksums"
-        yield f"--wal-segsize={int(fields['Bytes per WAL segment']) // 1024**2}"
+        yield f"--wal-segsize={segment_bytes // 1024**2}"
 
     def _run(self, old: Path, new: Path) -> None:
         command = [
@@ -180,8 +181,7 @@ class Cluster:
                 lent, env=ENVIRONMENT, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True, umask=0o077, check=False, **identity,
             )  # fmt: skip
-        if done.returncode < 0:
-            raise Unavailable("UPGRADE_KILLED", f"pg_upgrade was killed by signal {-done.returncode}")
+        _check_not_killed("pg_upgrade", done.returncode)
         if done.returncode != 0:
             raise Failed(
                 "UPGRADE_FAILED",
@@ -201,6 +201,11 @@ class Cluster:
                     said += _shown(name, directory)
         shown = [line for line in said if " ok" not in line[-4:]]
         return "\n".join(shown)[-_SHOWN_CHARACTERS:]
+
+
+def _check_not_killed(program: str, status: int) -> None:
+    if status < 0:
+        raise Unavailable("UPGRADE_KILLED", f"{program} was killed by signal {-status}")
 
 
 def _shown(name: str, directory: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ramet.backends.local.host import files
-from ramet.backends.local.host.own_faults import GONE
+from ramet.backends.local.host.own_faults import GONE, unseen
 from ramet.backends.local.wal.segment import Segment, record_end, segment_named, shown_lsn
 from ramet.errors import Failed
 from ramet.machine.installation import Installation
@@ -61,12 +61,12 @@ class ControlData:
 
 
 def read_control_data(installation: Installation, data: Path) -> ControlData:
-    """Read the control file of `data`. Raises Failed when it is damaged."""
+    """Read the control file of `data`. Raises Failed when it is damaged, Unseen when pg_controldata was killed."""
     return _control_data(_fields(installation, data))
 
 
 def find_control_data(installation: Installation, data: Path) -> ControlData | None:
-    """Read the control file of `data`; None when there is none that can be read."""
+    """Read the control file of `data`; None when there is none that can be read. Raises Unseen as above."""
     try:
         return read_control_data(installation, data)
     except Failed:
@@ -80,6 +80,12 @@ def read_standby_settings(installation: Installation, data: Path) -> dict[str, i
     """
     fields = _fields(installation, data)
     return {name: int(fields[f"{shown} setting"]) for name, shown in _STANDBY_SETTINGS.items()}
+
+
+def read_fixed_properties(installation: Installation, data: Path) -> tuple[bool, int]:
+    """Return what initdb decides for good: whether the data has checksums, and the bytes of a WAL segment."""
+    fields = _fields(installation, data)
+    return int(fields["Data page checksum version"]) != 0, int(fields["Bytes per WAL segment"])
 
 
 def read_max_prepared_transactions(data: Path) -> int:
@@ -109,6 +115,8 @@ def read_standby_end(installation: Installation, data: Path) -> tuple[str, int]:
 
 def _fields(installation: Installation, data: Path) -> dict[str, str]:
     run = complete([installation.program("pg_controldata"), "--pgdata", str(data)], env={"LC_ALL": "C", "TZ": "UTC"})
+    if run.returncode < 0:
+        raise unseen(f"the control file in {data}", f"signal {-run.returncode} ended pg_controldata")
     fields = _fields_of(run.stdout)
     if run.returncode != 0 or "WARNING" in run.stdout:
         raise Failed(
