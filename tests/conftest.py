@@ -20,6 +20,7 @@ _RARE: dict[str, Callable[[], bool]] = {
     "promtool": lambda: shutil.which("promtool") is not None,
     "kubernetes": lambda: os.environ.get("RAMET_TEST_KUBERNETES") in ("yes", "all"),
 }
+_SHARING = ("conformance", "crash", "proofs")
 # A status that pytest does not have: failed tests, which TESTS_FAILED would mean, are run once more by script/test.
 SKIPPED = 10
 hypothesis.settings.register_profile(  # no test depends on how fast the machine is
@@ -35,9 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Watch())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what starts servers. Deselect, not skip, what needs something that no package of a distribution brings."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what starts servers. Deselect, not skip, what needs something that no package of a distribution brings.
+
+    When all is shuffled, the tests that share a running Ramet come together again: it ends with the last of them.
+    """
     for item in items:
         if starts_servers(item):
             item.add_marker("servers")
@@ -45,6 +49,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     needing = [item for item in items if any(item.get_closest_marker(marker) for marker in lacking)]
     config.hook.pytest_deselected(items=needing)
     items[:] = [item for item in items if item not in needing]
+    yield
+    firsts: dict[str, int] = {}
+    places = {}
+    for number, item in enumerate(items):
+        folder = item.path.parent.name
+        places[item] = firsts.setdefault(folder, number) if folder in _SHARING else number
+    items.sort(key=places.__getitem__)
 
 
 def pytest_collection_finish() -> None:

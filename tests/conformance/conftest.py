@@ -1,4 +1,4 @@
-"""One running Ramet for the whole suite, and a service with rows in it."""
+"""One running Ramet for all modules here, and a service with rows in it."""
 
 from collections.abc import Iterator
 
@@ -8,14 +8,14 @@ from tests.conformance.server import Ramet, running_ramet
 from tests.conformance.shapes import Service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ramet() -> Iterator[Ramet]:
     """A project of a running Ramet."""
     with running_ramet() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shop(ramet: Ramet) -> Service:
     """A READY service with 1000 orders."""
     service = ramet.ready(name="shop", cpu_millis="500", memory_gbs="2", replica_count=0)

@@ -8,7 +8,7 @@ from prove.ground import Ground, Running, open_ground
 from tests.proofs.ledgers import make_ledger
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ground() -> Iterator[Ground]:
     """The control plane and real servers, in one process; nothing is left of them."""
     with open_ground(None, snapshot_seconds=3600.0) as made:
