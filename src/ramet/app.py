@@ -136,6 +136,7 @@ class Runtime:
         """
         if alone:
             self.worker.take_over()
+            self.schedule.take_over()
         self.schedule.perform_due()
         self.worker.start()
         self.schedule.start()

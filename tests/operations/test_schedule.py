@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,8 +81,39 @@ def test_of_several_processes_one_does_a_duty_in_a_period(store: Store, url: str
         each.close()
 
 
-def test_duties_continue_when_the_clock_steps_back(store: Store) -> None:
+def test_a_process_keeps_a_short_duty_for_some_seconds(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, taken, take = threading.Semaphore(0), [], duties.take
+
+    def note(*arguments: Any, **how: Any) -> bool:
+        taken.append(arguments[1])
+        return take(*arguments, **how)
+
+    monkeypatch.setattr(duties, "take", note)
+    monkeypatch.setattr(schedule_module, "_HELD_SECONDS", BOUND_SECONDS)
+    schedule = Schedule(store, [Duty("observe", 0.01, done.release)])
+    schedule.start()
+    for _ in range(10):
+        assert done.acquire(timeout=BOUND_SECONDS)
+    schedule.stop()
+    assert taken == ["observe"]
+
+
+def test_what_an_earlier_process_has_kept_is_due_at_the_next_start(store: Store) -> None:
+    """Unless the store is one of several hosts."""
+    done: list[str] = []
+    planned = [Duty(name, seconds, partial(done.append, name)) for name, seconds in (("short", 1.0), ("long", 3600.0))]
+    Schedule(store, planned).perform_due()
+    again = Schedule(store, planned)
+    again.perform_due()
+    assert done == ["short", "long"]
+    again.take_over()
+    again.perform_due()
+    assert done == (["short", "long"] if store.is_postgresql else ["short", "long", "short"])
+
+
+def test_duties_continue_when_the_clock_steps_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Semaphore(0)
+    monkeypatch.setattr(schedule_module, "_HELD_SECONDS", 0.0)
     schedule = Schedule(store, [Duty("observe", 0.05, done.release)])
     schedule.start()
     assert done.acquire(timeout=BOUND_SECONDS)

@@ -13,6 +13,7 @@ from ramet.store import duties
 from ramet.store.database import Store
 
 _log = logging.getLogger(__name__)
+_HELD_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,29 @@ class Duty:
 
 
 class Schedule:
-    """Performs the duties that are due, each in its own thread, so that a slow one does not delay the others."""
+    """Performs the duties that are due, each in its own thread, so that a slow one does not delay the others.
+
+    A process that has taken a duty keeps it for some seconds, in which it performs it without asking the store: an idle
+    Ramet writes less. After a crash another process performs it that much later.
+    """
 
     def __init__(self, store: Store, planned: Sequence[Duty]) -> None:
         self._store = store
         self._duties = planned
-        self._performed: set[str] = set()
+        self._held_until: dict[str, float] = {}
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(duty,), name=f"duty-{duty.name}", daemon=True) for duty in planned
         ]
+
+    def take_over(self) -> None:
+        """Make due what an earlier process of this host keeps: the caller knows that none runs.
+
+        PostgreSQL may be the store of other hosts too, whose processes keep theirs.
+        """
+        if not self._store.is_postgresql:
+            with self._store.write() as tx:
+                duties.forget(tx, [duty.name for duty in self._duties if duty.seconds < _HELD_SECONDS])
 
     def start(self) -> None:
         """Start the threads."""
@@ -69,22 +83,33 @@ class Schedule:
                 pause = duty.seconds
 
     def _perform_if_due(self, duty: Duty) -> float:
-        """Perform a duty if it is due, and return how long it is until it is due again.
-
-        One that this process performed the last time is expected to be due: others found that it was not.
-        """
-        if not duties.take(self._store, duty.name, duty.seconds, is_expected=duty.name in self._performed):
-            self._performed.discard(duty.name)
+        """Perform a duty if it is due, and return how long it is until it is due again."""
+        if time.monotonic() >= self._held_until.get(duty.name, 0.0) and not self._take(duty):
             return self._seconds_until_due(duty)
-        self._performed.add(duty.name)
         due_again_at = time.monotonic() + duty.seconds
         try:
             with acting.acting(Act(Actor("ramet", f"duty {duty.name}"), "duty")):
                 duty.perform()
+        except Unavailable as error:
+            _log.warning("duty %s is repeated in %g s: %s", duty.name, duty.seconds, error.__cause__ or error)
         except Exception:  # noqa: BLE001 - the duty must be repeated after a failure
             _log.exception("duty %s failed; it is repeated in %g s", duty.name, duty.seconds)
         return max(0.0, due_again_at - time.monotonic())
 
+    def _take(self, duty: Duty) -> bool:
+        """Take a duty; one that this process has kept is expected to be due: others found that it was not."""
+        period, taken_at = _period(duty), time.monotonic()
+        if not duties.take(self._store, duty.name, period, is_expected=duty.name in self._held_until):
+            self._held_until.pop(duty.name, None)
+            return False
+        self._held_until[duty.name] = taken_at + period - duty.seconds / 2
+        return True
+
     def _seconds_until_due(self, duty: Duty) -> float:
         with self._store.read() as tx:
-            return min(duty.seconds, max(0.0, duties.seconds_until_due(tx, duty.name, duty.seconds)))
+            left = duties.seconds_until_due(tx, duty.name, _period(duty))
+        return min(duty.seconds, max(0.0, left))
+
+
+def _period(duty: Duty) -> float:
+    return max(duty.seconds, _HELD_SECONDS)

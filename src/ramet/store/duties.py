@@ -3,6 +3,8 @@
 The clock may step back: a duty that is due later than its period allows was noted before the step, and is due now.
 """
 
+from collections.abc import Collection
+
 import sqlalchemy as sa
 
 from ramet.store.database import Store, epoch_seconds
@@ -39,6 +41,11 @@ def take(store: Store, name: str, seconds: float, *, is_expected: bool = False) 
         if is_due:
             tx.execute(_set_next_at, {"own": name, "at": now + seconds})
         return is_due
+
+
+def forget(tx: sa.Connection, names: Collection[str]) -> None:
+    """Make duties due, as if they had never been done."""
+    tx.execute(duty.delete().where(duty.c.name.in_(names)))
 
 
 def _left(next_at: float, seconds: float, now: float) -> float:
