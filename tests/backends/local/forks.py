@@ -124,6 +124,7 @@ def killed_preparation(backend: LocalBackend, server: Server, snapshot_id: str) 
     """Begin to prepare a snapshot, and kill the recovery; return the unfinished copy."""
     assert backend.restore.prepare_snapshot(server, snapshot_id, 0.0, 0) is not None
     (unfinished,) = snapshots.directory_of(paths_of(backend, server), snapshot_id).glob("prepared*.unfinished")
+    eventually(lambda: bool(processes_in(unfinished)))
     os.kill(processes_in(unfinished)[0], signal.SIGKILL)
     eventually(lambda: not processes_in(unfinished))
     return unfinished

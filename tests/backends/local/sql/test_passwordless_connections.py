@@ -8,7 +8,6 @@ import pytest
 from ramet.backends.interface.values import Server
 from ramet.backends.local.server.instances import Instances
 from ramet.backends.local.sql import connections, read_only_access
-from ramet.errors import Unavailable
 from tests.backends.local.hosts import boot, new_server
 from tests.backends.local.sql.test_adoption import Adopted, run, secure
 
@@ -100,7 +99,8 @@ def test_no_session_of_the_platform_begins_by_dblink_before_that_asks_for_a_pass
         pytest.skip("this process is not root")
     run(instances.paths(source.service_id), "shop", "CREATE EXTENSION dblink SCHEMA public")
     found = Adopted(instances, source, secure(instances, source, "shop"))
-    refused = pytest.raises(Unavailable, match='Peer authentication failed for user "ramet"')
+    kind = psycopg.errors.SqlclientUnableToEstablishSqlconnection
+    refused = pytest.raises(kind, match='Peer authentication failed for user "ramet"')
     with refused, connections.connect(found.paths, "tsdb") as connection:
         socket = f"host={connection.info.host} port={connection.info.port} user=ramet dbname=postgres password=x"
         connection.execute("SET SESSION AUTHORIZATION tsdbadmin")

@@ -81,6 +81,7 @@ def test_a_prepared_transaction_does_not_keep_members(
     instances: Instances, server: Server, change: str, *, is_moved: bool
 ) -> None:
     paths = instances.paths(server.service_id)
+    assert read_only_access.renew(paths)  # other tests leave it without, or with that of another release
     with connections.connect(paths) as platform:
         _let_helper_grant(platform)
         for statement in ("BEGIN", change, "PREPARE TRANSACTION 'change'"):
