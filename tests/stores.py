@@ -34,7 +34,7 @@ def _statements(server_url: str) -> str:
     """Return what makes an empty store of an empty database on PostgreSQL."""
     with database(server_url, new_id()) as url:
         Store.open(url).close()
-        command = [BIN / "pg_dump", "--inserts", "--no-owner", url.replace("+psycopg", "")]
+        command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", url.replace("+psycopg", "")]
         dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return "".join(line for line in dumped.splitlines(keepends=True) if not line.startswith("\\"))  # those are psql's
 
