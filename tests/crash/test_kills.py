@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ def await_status(instance: Instance, service_id: str, wanted: str) -> None:
     def shown() -> Any:
         return instance.call("GET", f"/services/{service_id}").json()
 
-    eventually(lambda: shown().get("status") == wanted, lambda: f"{wanted}: {shown()}", 0.02)
+    failure = partial(instance.rows, "SELECT failure FROM service WHERE id = ?", service_id)
+    eventually(lambda: shown().get("status") == wanted, lambda: f"{wanted}: {shown()} {failure()}", 0.02)
 
 
 def kill_on_its_way(paths: ServicePaths, victim: str, is_over: Callable[[], bool]) -> bool:
