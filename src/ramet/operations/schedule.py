@@ -102,7 +102,7 @@ class Schedule:
         if not duties.take(self._store, duty.name, period, is_expected=duty.name in self._held_until):
             self._held_until.pop(duty.name, None)
             return False
-        self._held_until[duty.name] = taken_at + period - duty.seconds / 2
+        self._held_until[duty.name] = taken_at + period - duty.seconds / 2  # between its last time and the next one
         return True
 
     def _seconds_until_due(self, duty: Duty) -> float:
