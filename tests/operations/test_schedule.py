@@ -111,6 +111,16 @@ def test_what_an_earlier_process_has_kept_is_due_at_the_next_start(store: Store)
     assert done == (["short", "long"] if store.is_postgresql else ["short", "long", "short"])
 
 
+def test_what_was_done_before_the_start_is_done_again_when_it_is_due(store: Store) -> None:
+    done: list[str] = []
+    planned = [Duty(name, seconds, partial(done.append, name)) for name, seconds in (("short", 1.0), ("long", 3600.0))]
+    schedule = Schedule(store, planned)
+    schedule.perform_due()
+    for duty in planned:
+        assert 0 < schedule._perform_if_due(duty) <= duty.seconds
+    assert done == ["short", "long"]
+
+
 def test_duties_continue_when_the_clock_steps_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Semaphore(0)
     monkeypatch.setattr(schedule_module, "_HELD_SECONDS", 0.0)

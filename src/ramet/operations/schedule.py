@@ -37,6 +37,7 @@ class Schedule:
         self._store = store
         self._duties = planned
         self._held_until: dict[str, float] = {}
+        self._due_again_at: dict[str, float] = {}
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(duty,), name=f"duty-{duty.name}", daemon=True) for duty in planned
@@ -84,9 +85,13 @@ class Schedule:
 
     def _perform_if_due(self, duty: Duty) -> float:
         """Perform a duty if it is due, and return how long it is until it is due again."""
-        if time.monotonic() >= self._held_until.get(duty.name, 0.0) and not self._take(duty):
+        now = time.monotonic()
+        left = self._due_again_at.get(duty.name, now) - now
+        if left > 0:  # it was performed before the start
+            return left
+        if now >= self._held_until.get(duty.name, now) and not self._take(duty):
             return self._seconds_until_due(duty)
-        due_again_at = time.monotonic() + duty.seconds
+        self._due_again_at[duty.name] = time.monotonic() + duty.seconds
         try:
             with acting.acting(Act(Actor("ramet", f"duty {duty.name}"), "duty")):
                 duty.perform()
@@ -94,7 +99,7 @@ class Schedule:
             _log.warning("duty %s is repeated in %g s: %s", duty.name, duty.seconds, error.__cause__ or error)
         except Exception:  # noqa: BLE001 - the duty must be repeated after a failure
             _log.exception("duty %s failed; it is repeated in %g s", duty.name, duty.seconds)
-        return max(0.0, due_again_at - time.monotonic())
+        return max(0.0, self._due_again_at[duty.name] - time.monotonic())
 
     def _take(self, duty: Duty) -> bool:
         """Take a duty; one that this process has kept is expected to be due: others found that it was not."""
