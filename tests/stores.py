@@ -29,18 +29,28 @@ def _migrated() -> bytes:
         return path.read_bytes()
 
 
+def libpq(url: str) -> str:
+    """Return the URL of a database on PostgreSQL as libpq reads it."""
+    return url.replace("+psycopg", "")
+
+
+def dumped(url: str) -> str:
+    """Return a database on PostgreSQL as SQL."""
+    command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", "--no-privileges", libpq(url)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))) + "\n"
+
+
 @functools.cache
 def _statements(server_url: str) -> str:
     """Return what makes an empty store of an empty database on PostgreSQL."""
     with database(server_url, new_id()) as url:
         Store.open(url).close()
-        command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", url.replace("+psycopg", "")]
-        dumped = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return "".join(line for line in dumped.splitlines(keepends=True) if not line.startswith("\\"))  # those are psql's
+        return dumped(url)
 
 
 def _fill(url: str) -> None:
-    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+    with psycopg.connect(libpq(url)) as connection:
         found = connection.execute("SELECT to_regclass('alembic_version')").fetchone()
         if found == (None,):
             connection.execute(_statements(url.rpartition("/")[0] + "/postgres").encode())

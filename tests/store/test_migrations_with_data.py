@@ -6,7 +6,6 @@ RAMET_UPDATE_SCHEMAS=1 rewrites the dumps of the newest revision, as long as it 
 import os
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,8 @@ from ramet.store.columns import UtcTime
 from ramet.store.database import Store
 from ramet.store.migrate import current_revision, head_revision
 from ramet.store.tables import metadata, operation, service
-from tests.servers import BIN
+from tests import stores
+from tests.stores import libpq
 
 SCHEMAS = Path(__file__).parent / "schemas"
 RELEASED = sorted({path.name.split(".")[0] for path in SCHEMAS.iterdir()} | {str(head_revision())})
@@ -120,9 +120,7 @@ def dumped(url: str) -> str:
         # SQLAlchemy makes the indexes of a table in no certain order.
         indexes = sorted(one for one in statements if one.startswith("CREATE INDEX"))
         return "\n".join(indexes.pop(0) if one.startswith("CREATE INDEX") else one for one in statements) + "\n"
-    command = [str(BIN / "pg_dump"), "--inserts", "--no-owner", "--no-privileges", _libpq(url)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))) + "\n"
+    return stores.dumped(url)
 
 
 def load(url: str, dump: Path) -> None:
@@ -132,12 +130,8 @@ def load(url: str, dump: Path) -> None:
             connection.executescript(dump.read_text())
         connection.close()
         return
-    with psycopg.connect(_libpq(url), autocommit=True) as server:
+    with psycopg.connect(libpq(url), autocommit=True) as server:
         server.execute(dump.read_text().encode())
-
-
-def _libpq(url: str) -> str:
-    return url.replace("+psycopg", "")
 
 
 def _dump(url: str, revision: str) -> Path:
